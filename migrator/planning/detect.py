@@ -31,6 +31,11 @@ class HashPair:
     source: SetHashes
     target: SetHashes
 
+    @property
+    def is_accepted(self) -> bool:
+        """Whether an operator of the target leaves the source's hashes as they are."""
+        return self.source.scheme.name in self.target.scheme.accepts
+
     def by_verdict(self, stored: Iterable[places.StoredHash]) -> Mapping[Verdict, Sequence[places.StoredHash]]:
         """The values by their origin."""
         values = {verdict: list[places.StoredHash]() for verdict in Verdict}
@@ -54,43 +59,39 @@ def detect(
 ) -> tuple[HashPair, bool]:
     """The hashes of the likely scheme and of the target, and whether that scheme explains the set.
 
-    A scheme explains a set if every value is its hash or the target's, except leftovers of OnDelete. The target itself
-    explains a set that is done; otherwise the first such candidate does. If none does, the likely one is the best
-    match, for messages and overrides: the target only if it gives some values and no other candidate gives any. What
-    half an update of the target's operator has left beside an edit is not done.
+    A scheme explains a set if it gives some of the values, and the target all others but leftovers of OnDelete. The
+    first that does so is the source: the target itself, if the set is done, or else the first such candidate. If none
+    does, the likely one is the best match, for messages and overrides: the target only if it gives some values and no
+    candidate gives any. What half an update of the target's operator has left beside an edit is not done.
 
-    What looks like a leftover may be an old hash of the present template, which a revert that died left beside new
-    ones. So with leftovers the target explains a set only after an only candidate has given none of its values.
-
-    Raises :class:`~migrator.errors.DecodeError` for a set that Go could not decode, and ``ValueError`` without
-    candidates.
+    Raises :class:`~migrator.errors.DecodeError` for a set that Go could not decode.
     """
     new = pcs.hashes(target)
-    # The target's generation hash speaks for no other scheme, though a canonical one may give the same.
-    recorded = {one.value for one in stored if one.place is places.SET_GENERATION} - {new.generation}
-    # Whether a scheme gives the generation hash, how many values it and the target explain, and how many it alone.
-    scores: dict[Scheme, tuple[bool, int, int]] = {}
-    done = False
-    for candidate in dict.fromkeys((target, *candidates)):
-        pair = HashPair(pcs.hashes(candidate), new)
+    asked = [target, *(one for one in candidates if one != target)]
+    # What looks like a leftover may be an old hash of the present template, which a revert that died has left beside
+    # new ones. So an only candidate comes before the target then.
+    if len(candidates) == 1 and any(item.may_be_old and item.value != new.of(item.clique) for item in stored):
+        asked.reverse()
+    given = dict[Scheme, int]()  # how many values it gives; of a candidate's, those that are not the target's too
+    for scheme in asked:
+        pair = HashPair(pcs.hashes(scheme), new)
         counts = Counter(map(pair.classify, stored))
-        found = counts[Verdict.TARGET if candidate == target else Verdict.SOURCE]
-        if found and not counts[Verdict.FOREIGN]:
-            if candidate != target or len(candidates) > 1 or not counts[Verdict.LEFTOVER]:
-                return pair, True
-            done = True  # unless the only candidate, which comes next, gives some of the leftovers
-        explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
-        scores[candidate] = (pair.source.generation in recorded, explained, counts[Verdict.SOURCE])
-    if done:
-        return HashPair(new, new), True
-    others = [one for one in candidates if one != target] or candidates
-    best = max(others, key=scores.__getitem__)  # the first of equals
-    _, explained, by_source = scores[best]
-    return HashPair(new if explained and not by_source else pcs.hashes(best), new), False
+        given[scheme] = counts[Verdict.TARGET if scheme == target else Verdict.SOURCE]
+        if given[scheme] and not counts[Verdict.FOREIGN]:
+            return pair, True
+
+    def match(scheme: Scheme) -> tuple[bool, int]:
+        # The target's generation hash speaks for no other scheme, though a canonical one may give the same.
+        return pcs.hashes(scheme).generation == pcs.generation_hash != new.generation, given[scheme]
+
+    likely = max((one for one in asked if one != target), key=match, default=target)  # the first of equals
+    if given[target] and not given[likely]:
+        likely = target
+    return HashPair(pcs.hashes(likely), new), False
 
 
-def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozenset[tuple[str, str]]:
-    """The foreign values on which no pod depends, by uid and field.
+def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozenset[places.StoredHash]:
+    """The foreign values on which no pod depends.
 
     Operators delete a pod because of the pod's own label, and the PodCliques of a scaling group's replica because of
     their labels: ``podclique/components/pod/rollingupdate.go:computeUpdateWork`` and
@@ -108,8 +109,7 @@ def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozens
     with_owners = {uid for clique in outdated for uid in (clique.ref.uid, clique.owner_uid, tree.ref.uid)}
     if with_owners or places.open_progress(tree.pcs):
         with_owners.update(gang_map.ref.uid for gang_map in tree.pod_gang_maps)
-    lags = (stored for stored in foreign if stored.place.lags and stored.ref.uid not in with_owners)
-    return frozenset((stored.ref.uid, stored.field) for stored in lags)
+    return frozenset(stored for stored in foreign if stored.place.lags and stored.ref.uid not in with_owners)
 
 
 def next_has_begun(tree: objects.Tree, pair: HashPair) -> bool:
@@ -118,8 +118,7 @@ def next_has_begun(tree: objects.Tree, pair: HashPair) -> bool:
     One that accepts the source's hashes begins none because of them: then an open update is of the owner's edit. Under
     OnDelete none replaces a pod.
     """
-    is_accepted = pair.source.scheme.name in pair.target.scheme.accepts
-    if tree.pcs.on_delete or is_accepted or places.open_progress(tree.pcs) is None:
+    if tree.pcs.on_delete or pair.is_accepted or places.open_progress(tree.pcs) is None:
         return False
     return tree.pcs.generation_hash == pair.target.generation != pair.source.generation
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from migrator.errors import DecodeError
 from migrator.grove import objects
 from migrator.hashing import quantity
+from migrator.hashing.podcliqueset import SetHashes
 from migrator.planning.detect import HashPair, next_has_begun
 from migrator.planning.model import Disruption
 from migrator.releases import quirks
@@ -25,28 +26,26 @@ _UPDATED_TO: Final = "podCliqueSetGenerationHash"
 _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 
 
-def disruption_of(tree: objects.Tree, pair: HashPair, builds: Sequence[str]) -> tuple[Disruption, Disruption]:
-    """The pods of a set that an operator of the target recreates, without the migration and with it.
+def disruption_of(tree: objects.Tree, pair: HashPair, builds: Sequence[str], *, migrated: bool = False) -> Disruption:
+    """The pods of a set that an operator of the target recreates; ``migrated``: once the set is.
 
-    Those that are being deleted do not count. ``builds`` are those that the operator may be, oldest first; the least
-    harmful one counts. GPUs claimed by dynamic resource allocation do not count.
+    Then the source's hash of a field counts as the target's. Pods that are being deleted do not count. ``builds`` are
+    those that the operator may be, oldest first; the least harmful one counts. GPUs claimed by dynamic resource
+    allocation do not count.
     """
     pcs, is_rc1_or_newer = tree.pcs, quirks.from_rc1_on(builds)
     ended = [clique for _, cliques in quirks.gangs_below_minimum(tree) for clique in cliques] if is_rc1_or_newer else []
     terminated = [(clique, pod) for clique in ended for pod in clique.pods]
     if pcs.on_delete and quirks.knows_on_delete(builds):
-        return _count(tree, terminated), _count(tree, terminated)
+        return _count(tree, terminated)
+    new = [pair.target, *([pair.source] if migrated else [])]
     # An operator that finds no hash stores its own and updates nothing; to Go an empty text is not the absence of one.
-    current = [None, pair.target.generation]
-    if pair.source.scheme.name in pair.target.scheme.accepts:
-        current.append(pair.source.generation)
+    current = [None, pair.target.generation, *([pair.source.generation] if migrated or pair.is_accepted else [])]
     is_idle = pcs.status.get("currentGenerationHash") in current and not next_has_begun(tree, pair)
-    updated = () if is_idle else _updated(tree, pair)
-    if not is_rc1_or_newer:
-        return _count(tree, updated), _count(tree)
+    updated = () if is_idle else _updated(tree, new)
     spurious = quirks.updates_without_progress(builds)
-    before, after = (_stray(tree, pair, spurious=spurious, migrated=migrated) for migrated in (False, True))
-    return _count(tree, terminated, before, updated), _count(tree, terminated, after)
+    stray = _stray(tree, new, spurious=spurious) if is_rc1_or_newer else ()
+    return _count(tree, terminated, stray, updated)
 
 
 def all_pods(tree: objects.Tree) -> Disruption:
@@ -54,37 +53,44 @@ def all_pods(tree: objects.Tree) -> Disruption:
     return _count(tree, ((clique, pod) for clique in tree.pod_cliques for pod in clique.pods))
 
 
-def _updated(tree: objects.Tree, pair: HashPair) -> Iterator[tuple[objects.PodClique, objects.Pod]]:
-    """The pods that a rolling update replaces."""
+def _updated(tree: objects.Tree, new: Sequence[SetHashes]) -> Iterator[tuple[objects.PodClique, objects.Pod]]:
+    """The pods that a rolling update replaces: those without one of the ``new`` hashes, and their scaling group's."""
     replicas: dict[tuple[str | None, str | None], list[objects.PodClique]] = defaultdict(list)
-    for pod_clique in tree.pod_cliques:
-        if pod_clique.standalone:
-            expected = _expected(pod_clique, pair)
-            yield from ((pod_clique, pod) for pod in pod_clique.pods if pod.template_hash != expected)
+    for clique in tree.pod_cliques:
+        if clique.standalone:
+            yield from _without(clique, new)
         else:
-            index = pod_clique.group_index
-            replicas[pod_clique.owner_uid, index].append(pod_clique)
+            replicas[clique.owner_uid, clique.group_index].append(clique)
     for members in replicas.values():
-        if any(member.template_hash != _expected(member, pair) for member in members):
+        if any(member.template_hash not in _templates(member, new) for member in members):
             yield from ((member, pod) for member in members for pod in member.pods)
 
 
 def _stray(
-    tree: objects.Tree, pair: HashPair, *, spurious: bool, migrated: bool
+    tree: objects.Tree, new: Sequence[SetHashes], *, spurious: bool
 ) -> Iterator[tuple[objects.PodClique, objects.Pod]]:
-    """The pods without the target's hash of each standalone PodClique that is updated although its set is idle.
+    """The pods without one of the ``new`` hashes of each standalone PodClique that is updated though its set is idle.
 
     Grove: ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``. ``spurious``: all without progress are updated.
-    ``migrated``: the source's hash counts as the target's, because the migration replaces it.
     """
-    generations = [pair.target.generation, *([pair.source.generation] if migrated else [])]
+    generations = [hashes.generation for hashes in new]
     for clique in tree.pod_cliques:
         status, progress = clique.status, clique.status.get("updateProgress")
         stored = progress.get(_UPDATED_TO) if progress else status.get("currentPodCliqueSetGenerationHash")
-        is_updated = stored not in generations or (spurious and not progress)
-        if clique.standalone and is_updated:
-            old = pair.source.templates.get(clique.clique or "", "") if migrated else ""
-            yield from ((clique, pod) for pod in clique.pods if pod.template_hash not in {_expected(clique, pair), old})
+        if clique.standalone and (stored not in generations or (spurious and not progress)):
+            yield from _without(clique, new)
+
+
+def _without(clique: objects.PodClique, new: Sequence[SetHashes]) -> Iterator[tuple[objects.PodClique, objects.Pod]]:
+    """The pods of a PodClique that have none of its ``new`` hashes."""
+    templates = _templates(clique, new)
+    return ((clique, pod) for pod in clique.pods if pod.template_hash not in templates)
+
+
+def _templates(clique: objects.PodClique, new: Sequence[SetHashes]) -> set[str]:
+    """The ``new`` hashes of a PodClique; none for one that the template lacks, so that every pod of it is replaced."""
+    found = (hashes.templates.get(clique.clique or "") for hashes in new)
+    return {template for template in found if template is not None}
 
 
 def clique_gpus(clique: Mapping[str, Any]) -> int:
@@ -109,11 +115,6 @@ def whole_units(token: object) -> int:
         digits, scale = parsed.unscaled, -parsed.decimal_scale
     power = int(10 ** min(abs(scale), _LARGEST_SCALE))
     return digits * power if scale >= 0 else -(-digits // power)
-
-
-def _expected(pod_clique: objects.PodClique, pair: HashPair) -> str:
-    """The target's template hash of a PodClique; empty for an unknown clique, so that no hash equals it."""
-    return pair.target.templates.get(pod_clique.clique or "", "")
 
 
 def _count(tree: objects.Tree, *found: Iterable[tuple[objects.PodClique, objects.Pod]]) -> Disruption:

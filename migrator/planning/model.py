@@ -9,7 +9,7 @@ from enum import StrEnum
 from migrator.errors import Refused
 from migrator.grove.objects import Ref, Tree
 from migrator.hashing.schemes import Scheme
-from migrator.planning.detect import HashPair
+from migrator.planning.detect import HashPair, next_has_begun
 from migrator.releases.table import Named
 from migrator.words import count
 
@@ -153,6 +153,11 @@ class SetPlan:
     def refusals(self) -> tuple[Finding, ...]:
         """The findings that forbid the migration of this set."""
         return tuple(f for f in self.findings if f.severity is Severity.REFUSAL)
+
+    @property
+    def next_has_begun(self) -> bool:
+        """Whether the next operator has begun the update that a migration prevents."""
+        return self.hashes is not None and next_has_begun(self.tree, self.hashes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from migrator.hashing.schemes import Scheme
-from migrator.planning.detect import next_has_begun
-from migrator.planning.model import Plan, SetPlan, SetState
+from migrator.planning.model import Plan, SetState
 from migrator.releases import table
 
 
@@ -61,10 +60,9 @@ def newer_releases(targets: Sequence[Target], running: str | None) -> list[str]:
     same k8s.io/api or an older one.
     """
     plans = [plan for target in targets for plan in target.plan.set_plans]
-    stored = {plan.source for plan in plans if _is_begun(plan)} or {
-        plan.target if plan.state is SetState.DONE else plan.source for plan in plans
-    }
-    sources = [scheme for scheme in stored if scheme is not None]
+    stored = {plan.target if plan.state is SetState.DONE else plan.source for plan in plans}
+    begun = {plan.source for plan in plans if plan.next_has_begun} - {None}
+    sources = [scheme for scheme in begun or stored if scheme is not None]
     schemes = {release: target.scheme for target in targets for release in target.releases}
     older = [running] if running else [name for scheme in sources for name in table.builds_with(scheme)]
     if not older and sources:
@@ -73,8 +71,3 @@ def newer_releases(targets: Sequence[Target], running: str | None) -> list[str]:
     builds = table.builds()
     newest = max(map(builds.index, older), default=-1)
     return [name for name in builds[newest + 1 :] if name in schemes]
-
-
-def _is_begun(plan: SetPlan) -> bool:
-    """Whether an operator of the target has begun to update the set."""
-    return plan.source is not None and plan.hashes is not None and next_has_begun(plan.tree, plan.hashes)

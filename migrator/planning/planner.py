@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from migrator import kinds
 from migrator.errors import UNDO_FIRST, DecodeError, UsageError
 from migrator.grove import places
 from migrator.grove.objects import PodCliqueSet, Snapshot, Tree
@@ -66,9 +67,8 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     stored = sum(1 for tree in snapshot.trees for _ in places.stored_hashes(tree))  # at least as many as patches
     downtime = stored / PATCHES_PER_SECOND + OPERATOR_UPGRADE
     plans = [_plan_of(tree, snapshot, options, known, downtime) for tree in snapshot.trees]
-    if known.stopped and not known.half_way and any(map(holds_target, plans)):
-        beside = replace(known, half_way=True)
-        plans = [_plan_of(one.tree, snapshot, options, beside, downtime) if one.refusals else one for one in plans]
+    if known.half_way or (known.stopped and any(map(holds_target, plans))):
+        plans = [_beside_a_run(one, is_stopped=known.stopped) for one in plans]
     selected = tuple(p for p in plans if options.selects(p.tree.pcs))
     if options.skip_refused and any(p.state in {model.SetState.MIGRATE, model.SetState.DONE} for p in selected):
         selected = tuple(p if _is_half_way(p, known) else _skipped(p) for p in selected)
@@ -157,24 +157,32 @@ def _decide(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, 
         possible_hashes=snapshot.possible_hashes,
     )
     # Where both give the same hashes, a likely source may be wrong: the stored generation hash must be that one too.
-    is_certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
-    unchanged = pair.source == pair.target and (is_certain or (explained and likely == target))
+    is_certain = explained or options.source is not None or tree.pcs.generation_hash == pair.target.generation
+    unchanged = is_certain and pair.source == pair.target
     findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
-    if known.half_way and not facts.next_recreates:
-        findings = tuple(_beside_a_run(finding, is_stopped=known.stopped) for finding in findings)
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
     # If nothing refuses, every foreign value lags behind or was allowed, and stays.
     source = likely if explained or (facts.foreign and not refused) else None
     # A refused set shows the changes that it would have if nothing refused, even if no scheme explains all of it.
     changes = _changes_of(facts.values[Verdict.SOURCE], pair.target)
     state = model.SetState.REFUSED if refused else _state_of(changes)
-    without, migrated = disruption_of(tree, pair, builds)
-    remaining = migrated if state is model.SetState.MIGRATE else without
+    without = disruption_of(tree, pair, builds)
+    remaining = disruption_of(tree, pair, builds, migrated=True) if state is model.SetState.MIGRATE else without
     return model.SetPlan(tree, source, target, state, changes, findings, without, remaining, pair)
 
 
-def _beside_a_run(finding: model.Finding, *, is_stopped: bool) -> model.Finding:
-    """A finding beside a run that is half-way: an operator that is to end a refusal would replace pods.
+def _beside_a_run(plan: model.SetPlan, *, is_stopped: bool) -> model.SetPlan:
+    """The plan beside a run that is half-way: to end what refuses a set, an operator would replace pods of others.
+
+    Where the next operator is replacing this set's anyway, the remedies say what to do about that.
+    """
+    if plan.next_has_begun and any(change.ref.kind == kinds.PODS.kind for change in plan.changes):
+        return plan
+    return replace(plan, findings=tuple(_undoing_first(finding, is_stopped=is_stopped) for finding in plan.findings))
+
+
+def _undoing_first(finding: model.Finding, *, is_stopped: bool) -> model.Finding:
+    """The finding with a remedy that needs no operator.
 
     While none runs, nobody makes pods for a gang, and its webhook lets nobody raise the delay.
     """
@@ -201,7 +209,7 @@ def _wrong_from(tree: Tree, pair: HashPair, options: PlanOptions) -> model.SetPl
     message = f"holds the hashes of {actual} ({builds}), not those of --from {options.source}"
     remedy = f"leave out --from, or give --from {actual}"
     finding = values.FOREIGN.found(tree.ref, places.SET_GENERATION.pointer, message, remedy)
-    lost, _ = disruption_of(tree, pair, table.targets_of(options.target))
+    lost = disruption_of(tree, pair, table.targets_of(options.target))
     return model.SetPlan(tree, None, target, model.SetState.REFUSED, (), (finding,), lost, lost, pair)
 
 

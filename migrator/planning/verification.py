@@ -82,7 +82,7 @@ def _values(tree: objects.Tree, target: Scheme, source: Scheme | None) -> Iterat
     for item in other:
         # A run leaves what is neither the source's hash nor the target's, and that may stay if no pod depends on it.
         missed = any(item.value == hashes(scheme).of(item.clique) for scheme in migrated)
-        late = (item.ref.uid, item.field) in lags and not missed
+        late = item in lags and not missed
         message = f"{item.ref}: {item.field} is {item.value}, not {target.name}'s {pair.target.of(item.clique)}"
         if late:
             message += "; it lags behind, and no pod depends on it"

@@ -84,8 +84,8 @@ class SetFacts:
         return self.values[detect.Verdict.FOREIGN]
 
     @cached_property
-    def lagging(self) -> frozenset[tuple[str, str]]:
-        """The foreign values on which no pod depends, by uid and field."""
+    def lagging(self) -> frozenset[StoredHash]:
+        """The foreign values on which no pod depends."""
         return detect.lagging(self.tree, self.foreign)
 
     @cached_property

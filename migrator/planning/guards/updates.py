@@ -30,6 +30,7 @@ from migrator.releases import quirks
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
 _UNTIL_GONE: Final = f"{_WAIT}; if its node is lost, delete its pods with --force"
 _OPEN: Final = "has an update that has not ended"
+_IDLE: Final = f"{_OPEN}; once the set is migrated, it replaces no pod"
 _BEGUN: Final = "; the next operator has begun to update the set, and recreates what is left if it goes on"
 _GO_BACK: Final = "to spare what is left, go back to the old release, let that finish, and run again"
 #: How many missing PodCliques of a set are told at most: it may ask for two billion replicas.
@@ -68,7 +69,7 @@ def in_flight(facts: base.SetFacts) -> Iterator[Finding]:
     awaited = [_in_between(facts, item, deletion, ending, _UNTIL_GONE) for item in terminating]
     if not tree.pcs.on_delete:  # which orchestrates nothing
         awaited += _awaited(facts)
-    yield from awaited or (_idle(facts, item, name) for item, name in updates)
+    yield from awaited or (base.IDLE.found(item.ref, f"/status/{name}", _IDLE) for item, name in updates)  # case C
 
 
 def _in_between(
@@ -89,16 +90,6 @@ def _old_is_left(facts: base.SetFacts, item: objects.GroveObject, field: str, me
     if facts.next_recreates:
         return IN_FLIGHT.found(item.ref, field, message + _BEGUN, "" if facts.recorded else _GO_BACK)
     return IN_FLIGHT.found(item.ref, field, message, remedy, settles=True)
-
-
-def _idle(facts: base.SetFacts, item: objects.GroveObject, name: str) -> Finding:
-    """Case C."""
-    why = "nothing old is left to replace, and nothing that it waits for can still come"
-    if facts.tree.pcs.on_delete:
-        why = "updateStrategy is OnDelete, so it replaces no pod"
-    elif facts.next_has_begun:
-        why = "the next operator has begun it, and the migration leaves it nothing to replace"
-    return base.IDLE.found(item.ref, f"/status/{name}", f"{_OPEN}; {why}")
 
 
 def reported(facts: base.SetFacts) -> Iterator[Finding]:

@@ -24,16 +24,8 @@ _EDITED: Final = (
 _OVERTAKEN: Final = "do what GM-102 says"
 _STUCK: Final = "let the running operator finish the update that left it"
 _DELETE: Final = f"{_STUCK}; if it never does (Grove issue 400), delete the pod"
-_GANGS: Final = "let the running operator finish moving its PodGangs"
-#: What to do about a foreign value, by the kind that holds it.
-_REMEDIES: Final = {
-    "PodCliqueSet": _EDITED,
-    "PodClique": _STUCK,
-    "PodCliqueScalingGroup": _STUCK,
-    "Pod": _DELETE,
-    "PodGangMap": _GANGS,
-    "PodGang": _GANGS,
-}
+#: What to do about a foreign value, by the kind that holds it; of the others :data:`_STUCK`.
+_REMEDIES: Final = {"PodCliqueSet": _EDITED, "Pod": _DELETE}
 FOREIGN: Final = base.Guard(
     "GM-101",
     "foreign-value",
@@ -87,11 +79,11 @@ def foreign(facts: base.SetFacts) -> Iterator[Finding]:
         _, explained = causes.get(owners.get(stored.ref.uid, stored.ref.uid), (None, frozenset()))
         if stored.clique is not None and (explained is None or stored.value in explained):
             continue
-        if (stored.ref.uid, stored.field) in facts.lagging:
+        if stored in facts.lagging:
             message = f"{_holds(facts, stored)}; no pod depends on it, so it stays as it is"
             yield base.IDLE.found(stored.ref, stored.field, message)
         else:
-            remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
+            remedy, overridable = _REMEDIES.get(stored.ref.kind, _STUCK), stored.ref.kind in _OVERRIDABLE
             if facts.next_recreates and not facts.recorded:
                 remedy = _OVERTAKEN
             if stored.ref.kind == "PodCliqueSet":

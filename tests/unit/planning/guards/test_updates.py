@@ -162,7 +162,7 @@ def test_nobody_waits_for_an_update_that_the_next_operator_has_begun(edit: Edit,
     edit(world)
     found = world.findings()
     assert refusals(found) == ([("GM-102", of[1], found[0].field)] if of else [])
-    assert all("the next operator has begun" in finding.message for finding in found)
+    assert all("the next operator has begun" in finding.message for finding in found if finding.code == "GM-102")
     assert {(finding.remedy, finding.settles) for finding in found} == {
         ("run with --allow GM-102" if of else "", False)
     }
@@ -229,7 +229,7 @@ def test_on_delete_in_mid_update_only_warns(edit: Edit) -> None:
     assert refusals(decided.findings) == []
     told = [finding.message for finding in decided.findings if finding.code == "GM-107"]
     assert told
-    assert all("updateStrategy is OnDelete, so it replaces no pod" in message for message in told)
+    assert all("it replaces no pod" in message for message in told)
 
 
 @table(
