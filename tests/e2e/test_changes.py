@@ -83,7 +83,7 @@ CHANGES: Final = {
     "a guard": Change(
         {
             "migrator/planning/guards/fields.py": (
-                ("\n\ndef newer_fields(", f"\n{_GUARD}def newer_fields("),
+                ("\n\ndef differing_fields(", f"\n{_GUARD}def differing_fields("),
                 ("(OF_TARGET, OF_SOURCE, UNHASHABLE)", "(OF_TARGET, OF_SOURCE, UNHASHABLE, NAMED)"),
                 ("CHECKS: Final = (fields,)", "CHECKS: Final = (fields, named)"),
             ),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from migrator.errors import DecodeError
@@ -42,60 +43,67 @@ def not_hashable(ref: Ref, error: DecodeError) -> Finding:
 def fields(facts: base.SetFacts) -> Iterator[Finding]:
     """A field that only one of the two struct layouts has is a real change of the template."""
     pcs, source, target = facts.tree.pcs, facts.pair.source.scheme.minor, facts.pair.target.scheme.minor
-    for path in newer_fields(pcs.spec, source, target):
-        message = (
-            f"sets {path}: the running operator (k8s.io/api {source}) ignores the field, and the next one "
-            f"({target}) knows it, so the upgrade really changes the pods and a migration would hide that"
-        )
-        yield OF_TARGET.found(pcs.ref, path, message)
-    for path in newer_fields(pcs.spec, target, source):
-        message = (
-            f"sets {path}, which the next operator (k8s.io/api {target}) ignores: its pods keep the "
-            "effect of the field until they are recreated, and new pods lack it"
-        )
-        yield OF_SOURCE.found(pcs.ref, path, message)
+    for path, minor in differing_fields(pcs.spec, source, target):
+        if minor == target:
+            message = (
+                f"sets {path}: the running operator (k8s.io/api {source}) ignores the field, and the next one "
+                f"({target}) knows it, so the upgrade really changes the pods and a migration would hide that"
+            )
+            yield OF_TARGET.found(pcs.ref, path, message)
+        else:
+            message = (
+                f"sets {path}, which the next operator (k8s.io/api {target}) ignores: its pods keep the "
+                "effect of the field until they are recreated, and new pods lack it"
+            )
+            yield OF_SOURCE.found(pcs.ref, path, message)
 
 
-def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, ...]:
-    """JSON Pointers to the fields that a PodCliqueSet's ``spec`` sets and only the minor ``newer`` knows.
+def differing_fields(spec: Mapping[str, Any], one: str, other: str) -> Iterator[tuple[str, str]]:
+    """The fields that a PodCliqueSet's ``spec`` sets and only one of two minors knows: JSON Pointer, and that minor.
 
-    The spec must be one that could be hashed. ``newer_fields(pcs.spec, "1.34", "1.35")`` is what an operator built with
-    k8s.io/api 0.34 ignores.
+    The spec must be one that could be hashed.
     """
-    return tuple(
-        pointer("spec", "template", "cliques", number, "spec", "podSpec", *path)
-        for number, clique in enumerate((spec.get("template") or {}).get("cliques") or ())
-        for path in _added("v1.PodSpec", pod_spec_of(clique), (), older, newer)
-    )
+    for number, clique in enumerate((spec.get("template") or {}).get("cliques") or ()):
+        for path, minor in _differing("v1.PodSpec", pod_spec_of(clique), (), (one, other)):
+            yield pointer("spec", "template", "cliques", number, "spec", "podSpec", *path), minor
 
 
-def _added(kind: str, value: Any, path: Path, older: str, newer: str) -> Iterator[Path]:  # noqa: ANN401 - any JSON value
-    """The path of every field that a value of a Go type sets and only the newer minor has."""
+def _differing(kind: str, value: Any, path: Path, minors: tuple[str, str]) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - any JSON value
+    """The path of every field that a value of a Go type sets and only one minor has, and that minor."""
     kind = kind.removeprefix("*")
-    if value is None or layouts.alike(older, newer, kind):
-        return
     if kind.startswith("[]"):
         for number, item in enumerate(value if isinstance(value, list) else ()):
-            yield from _added(kind[2:], item, (*path, number), older, newer)
+            yield from _differing(kind[2:], item, (*path, number), minors)
     elif match := _MAP.fullmatch(kind):
         for item in value.values() if isinstance(value, dict) else ():
-            yield from _added(match[1], item, (*path, "*"), older, newer)  # keys are the user's, like values
-    else:
-        yield from _added_to_struct(kind, value if isinstance(value, dict) else {}, path, older, newer)
+            yield from _differing(match[1], item, (*path, "*"), minors)  # keys are the user's, like values
+    elif isinstance(value, dict):
+        for key, child, minor in _unlike(kind, *minors):
+            if key == "":  # an embedded struct
+                yield from _differing(child, value, path, minors)
+            elif minor is None:
+                yield from _differing(child, value.get(key), (*path, key), minors)
+            elif value.get(key) is not None:
+                yield (*path, key), minor
 
 
-def _added_to_struct(struct: str, value: Mapping[str, Any], path: Path, older: str, newer: str) -> Iterator[Path]:
-    before, after = layouts.load(older).get(struct, ()), layouts.load(newer).get(struct, ())
+@cache
+def _unlike(struct: str, one: str, other: str) -> Sequence[tuple[str, str, str | None]]:
+    """The fields of a struct that differ, or lead to one that does: JSON name and Go type.
+
+    The third value is the minor that alone has it; ``None`` for a field of both, and for an embedded struct.
+    """
+    before, after = (layouts.load(minor).get(struct, ()) for minor in (one, other))
     if isinstance(before, str) or isinstance(after, str):
-        return
-    for field in after:
+        return ()
+    found = list[tuple[str, str, str | None]]()
+    for field in dict.fromkeys((*after, *before)):
         _, key, child = field
-        if key == "":  # an embedded struct
-            yield from _added(child, value, path, older, newer)
-        elif key and field in before:
-            yield from _added(child, value.get(key), (*path, key), older, newer)
-        elif key and value.get(key) is not None:
-            yield (*path, key)
+        is_shared = key == "" or (field in before and field in after)
+        owner = one if field in before else other
+        if key is not None and not (is_shared and layouts.alike(one, other, child)):
+            found.append((key, child, None if is_shared else owner))
+    return found
 
 
 GUARDS: Final[tuple[base.Guard, ...]] = (OF_TARGET, OF_SOURCE, UNHASHABLE)
