@@ -48,7 +48,7 @@ def announce(
 ) -> None:
     """Show the plan of a run, where it takes place and what it will do, and ask; raises ``Declined`` for a no."""
     try:
-        with progress, progress.stage("reading"):
+        with progress.stage("reading"):
             preview = look_ahead(cluster, options, run)
     except errors.ClusterError as error:
         if cluster.dry_run:  # which leaves nothing half-way

@@ -11,7 +11,7 @@ from migrator.cli.target import choose_target
 from migrator.cluster import Cluster
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import AUTO, PlanOptions, source_of
-from migrator.planning.outlook import Target, newer_releases
+from migrator.planning.outlook import Outlook, Target, newer_releases, recreated_by_installed
 from migrator.releases.table import named, releases
 from migrator.report import json, page, status, table
 from migrator.report.json import PlanHeader
@@ -75,13 +75,13 @@ def plan(
     result: Plan | None = None
     progress = connect.progress()
     if filename:
-        with progress, progress.stage("reading"):
+        with progress.stage("reading"):
             cluster: Cluster = connect.read_dump(*filename)
     else:  # nothing is drawn: a credential plugin may ask for a login
         cluster = connect.connect(kubeconfig, context)
     header = PlanHeader(cluster.name, connect.now().isoformat("T", "seconds"), __version__)
     hint = ". With permissions in one namespace, plan that one with -n." if namespace is None else ""
-    with progress, progress.stage("planning"), connect.naming_the_account(cluster, hint):
+    with progress.stage("planning"), connect.naming_the_account(cluster, hint):
         try:
             if chosen is None:
                 text = _first_look(cluster, options, output, header)
@@ -125,14 +125,14 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
         undo = ["--revert"] if look.undoes else []
         commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator", *undo),)
     else:
-        commands = _after_run(cluster, seen, look.reached) or (_plan_or_releases(look.installed, plans, newer),)
+        commands = _after_run(cluster, seen, look.reached) or (_plan_or_releases(look, plans, newer),)
     return status.outlook_text(look, plans, newer, commands=commands)
 
 
-def _plan_or_releases(installed: str | None, targets: list[Target], newer: list[str]) -> str:
+def _plan_or_releases(look: Outlook, targets: list[Target], newer: list[str]) -> str:
     """The plan of the installed release if the stored hashes are not its own; otherwise that of the newest one."""
-    lost = [one for one in targets if installed in one.releases and one.plan.cluster_disruption.pods]
-    release = installed if lost else newer[-1] if newer else None
+    newest = newer[-1] if newer else None
+    release = look.installed if recreated_by_installed(look, targets).pods else newest
     return flags.next_command("plan", "--to", release) if release else flags.next_command("releases")
 
 

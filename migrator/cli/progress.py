@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self, TextIO, cast
+from typing import TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -20,10 +20,10 @@ from migrator.cli.log import Unbreakable
 
 
 class Progress:
-    """Stages while its ``with`` block lasts, and how long they take; nothing if nobody watches.
+    """Stages, and how long they take; nothing if nobody watches.
 
-    Somebody watches a terminal that can move its cursor, outside CI. ``stream`` is where log lines go, during the
-    block and outside it.
+    Somebody watches a terminal that can move its cursor, outside CI. ``stream`` is where log lines go, during a stage
+    and outside it.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -44,22 +44,17 @@ class Progress:
         )
         self.stream = cast("TextIO", _Above(self._bars)) if watched else stream
 
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Show a stage while it lasts."""
+        self._bars.start()
         task = self._bars.add_task(name, total=None)
         try:
             yield
         finally:
             self._bars.refresh()  # what was shown last, too
             self._bars.remove_task(task)
+            self._bars.stop()
 
     def show(self, stage: str, done: int, total: int) -> None:
         """What a run tells of itself; ``done`` of ``total`` patches make a bar."""

@@ -87,7 +87,7 @@ def run(
         with connect.naming_the_account(cluster):
             dialogue.announce(cluster, options, run_context, progress, yes=yes)
     with connect.stop_on(run_context.stop, *_SIGNALS):
-        with progress, progress.stage("migrating"), connect.naming_the_account(cluster):
+        with progress.stage("migrating"), connect.naming_the_account(cluster):
             result = migration.run(cluster, options, run_context)
             for number in _SIGNALS:  # the run has ended, and its exit code must be the one that is true
                 signal.signal(number, signal.SIG_IGN)

@@ -66,7 +66,7 @@ def verify(
     progress = connect.progress()
     run_context = connect.context(progress)
     cluster = connect.connect(kubeconfig, context)
-    with progress, progress.stage("verifying"), connect.naming_the_account(cluster):
+    with progress.stage("verifying"), connect.naming_the_account(cluster):
         result = core.verify(cluster, options, run_context)
     # What is not about one value decides: without its operator no value can be right.
     problems = sorted(result.problems, key=lambda problem: bool(problem.field))

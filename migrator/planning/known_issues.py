@@ -46,13 +46,14 @@ class SetIssue(model.KnownIssue):
 
     def conditions(self, sources: Sequence[str], targets: Sequence[str]) -> Sequence[str] | None:
         """The conditions under which it concerns an upgrade between such builds; ``None`` if it concerns none."""
-        older = [name for name in sources if self.from_any or table.is_before(name, self.since)]
+        left = [name for name in sources if self.from_any or table.is_before(name, self.since)]
         newer = [name for name in targets if not table.is_before(name, self.since)]
-        hit = [name for name in newer if self.until is None or not table.is_before(self.until, name)]
-        if not hit or not older:
+        reached = [name for name in newer if self.until is None or not table.is_before(self.until, name)]
+        if not left or not reached:
             return None
-        found = [f"the old release is {older[-1]} or older"] if len(older) < len(sources) else []
-        return found + ([f"the new release is {table.span(self.since, self.until)}"] if len(hit) < len(targets) else [])
+        of_old = [f"the old release is {left[-1]} or older"] if len(left) < len(sources) else []
+        of_new = [f"the new release is {table.span(self.since, self.until)}"] if len(reached) < len(targets) else []
+        return of_old + of_new
 
 
 def _below_minimum(tree: objects.Tree) -> Iterator[objects.GroveObject]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from migrator.hashing.schemes import Scheme
-from migrator.planning.model import Plan, SetState
+from migrator.planning.model import Disruption, Plan, SetState
 from migrator.releases import table
 
 
@@ -50,6 +50,12 @@ def plans_for_all_releases(plan_to: Callable[[table.Named], Plan], running: str 
         if releases := tuple(one.name for one in builds if not one.from_main):
             is_running = running in {build.name for build in builds}
             yield Target(scheme, releases, is_running, plan_to(table.Named(scheme.name, scheme)))
+
+
+def recreated_by_installed(look: Outlook, targets: Iterable[Target]) -> Disruption:
+    """What the installed operator recreates, now or once it starts: nothing if the stored hashes are its own."""
+    plans = (target.plan for target in targets if look.installed in target.releases)
+    return next((plan.cluster_disruption for plan in plans), Disruption())
 
 
 def newer_releases(targets: Sequence[Target], running: str | None) -> list[str]:

@@ -59,13 +59,14 @@ def spared(item: objects.GroveObject) -> bool:
     not recovered (``podcliqueset/components/podcliquesetreplica/gangterminate.go:getMinAvailableBreachedPCSGInfo``). A
     PodClique without that condition is not spared here.
     """
+    if objects.condition(item, "GangTerminationInProgress").get("status") == "True":
+        return True
     is_clique = isinstance(item, objects.PodClique)
     kind, status = ("PodCliqueScheduled", "False") if is_clique else ("MinAvailableBreached", "True")
     found = objects.condition(item, kind)
-    ended = objects.condition(item, "GangTerminationInProgress").get("status") == "True"
     since, created = objects.kubernetes_time(found.get("lastTransitionTime")), objects.kubernetes_time(item.created)
-    if ended or found.get("status") != status or since is None or created is None:
-        return ended
+    if found.get("status") != status or since is None or created is None:
+        return False
     return (since - created).total_seconds() <= INITIAL_SCHEDULE_GRACE
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from migrator import errors, words
 from migrator.planning import model
-from migrator.planning.outlook import Outlook, Target
+from migrator.planning.outlook import Outlook, Target, recreated_by_installed
 from migrator.planning.planner import holds_target
 from migrator.releases.table import build_range, builds
 from migrator.report import json, table
@@ -17,13 +17,12 @@ from migrator.words import row
 _NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
 
 
-def outlook_text(outlook: Outlook, targets: Iterable[Target], newer: Sequence[str], *, commands: Sequence[str]) -> str:
+def outlook_text(outlook: Outlook, targets: Sequence[Target], newer: Sequence[str], *, commands: Sequence[str]) -> str:
     """The first look: the cluster as it is, what each of the ``newer`` releases would recreate, and what is next."""
     if not outlook.sets:
         return table.paragraphs("".join(_facts(outlook)), words.wrapped(table.NOTHING_SELECTED))
     by_release = {release: target.plan for target in targets for release in target.releases}
-    here, plans = by_release.get(outlook.installed or ""), [by_release[release] for release in newer]
-    unfit = _unfit(outlook, here) if here is not None else ""
+    plans, unfit = [by_release[release] for release in newer], _unfit(outlook, recreated_by_installed(outlook, targets))
     unchecked = dict.fromkeys(one for plan in plans for one in plan.not_checked)
     # What other releases would do is no question before the installed operator fits the hashes.
     ahead = () if outlook.resumes or unfit else _ahead(by_release, newer, is_checked=not unchecked)
@@ -92,9 +91,8 @@ def _facts(outlook: Outlook) -> Iterator[str]:
     yield row("sets", f"{words.count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
 
 
-def _unfit(outlook: Outlook, plan: model.Plan) -> str:
+def _unfit(outlook: Outlook, lost: model.Disruption) -> str:
     """What the installed operator would do, if the stored hashes are not its own."""
-    lost = plan.cluster_disruption
     if not lost.pods:
         return ""
     when = ", which is running: it" if outlook.running else ": if that release starts, it"

@@ -130,7 +130,8 @@ def test_nobody_watching_costs_nothing(
     """Then the log's stream is the very stream, and nothing is written."""
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    with progress.Progress(stream) as shown, shown.stage("reading"):
+    shown = progress.Progress(stream)
+    with shown.stage("reading"):
         shown.show("patching", 1, 2)
         assert shown.stream is stream
     assert stream.getvalue() == ""
@@ -139,7 +140,8 @@ def test_nobody_watching_costs_nothing(
 def test_a_stage_is_gone_when_it_is_over() -> None:
     """The cursor comes back, and the line is erased."""
     stream = Terminal()
-    with progress.Progress(stream) as shown, shown.stage("reading"):
+    shown = progress.Progress(stream)
+    with shown.stage("reading"):
         pass
     assert "reading" in stream.getvalue()
     assert stream.getvalue().rstrip("\r").endswith("\x1b[2K\x1b[?25h")
@@ -148,11 +150,13 @@ def test_a_stage_is_gone_when_it_is_over() -> None:
 def test_a_stage_with_a_known_end_shows_the_time_that_is_left() -> None:
     """Once the speed is known, and never for one whose end is not."""
     stream = Terminal()
-    with progress.Progress(stream) as shown, shown.stage("migrating"):
+    shown = progress.Progress(stream)
+    with shown.stage("migrating"):
         for done in (0, 400, 800):
             shown.show("patching", done, 1200)
             time.sleep(0.02)
-    with progress.Progress(stream) as shown, shown.stage("reading"):
+    shown = progress.Progress(stream)
+    with shown.stage("reading"):
         pass
     assert re.search(r"800 of 1,200 [^\r]*0:00:01 left", re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()))
     assert "left" not in stream.getvalue().partition("reading")[2]
@@ -161,7 +165,8 @@ def test_a_stage_with_a_known_end_shows_the_time_that_is_left() -> None:
 def test_log_lines_appear_whole_above_the_progress() -> None:
     """A line is not broken to the terminal's width and not mixed with a bar: it can be copied."""
     stream, line = Terminal(), "warning: " + "x" * 300
-    with progress.Progress(stream) as shown, shown.stage("reading"):
+    shown = progress.Progress(stream)
+    with shown.stage("reading"):
         shown.stream.write(f"{line}\n")
     assert f"{line}\n" in stream.getvalue()
     shown.stream.write("afterwards\n")
@@ -172,7 +177,8 @@ def test_a_stream_that_goes_away_stops_nothing() -> None:
     """Whatever becomes of the window, the pipe or the disk, the run goes on."""
     closed = io.StringIO()
     closed.close()
-    with progress.Progress(Gone()) as shown, shown.stage("reading"):
+    shown = progress.Progress(Gone())
+    with shown.stage("reading"):
         shown.stream.write("a line\n")
     for stream in (Gone(), closed):
         log.logger(stream, log_format="json").info("patched")
