@@ -13,7 +13,7 @@ import click
 
 from migrator import errors, words
 from migrator.cli import log
-from migrator.cli.flags import next_command, session
+from migrator.cli.flags import given, next_command, session
 from migrator.cluster import Cluster
 from migrator.planning import crds
 from migrator.planning.guards.operators import RUNNING
@@ -117,26 +117,19 @@ class Ending:
     note: str = ""
 
 
-def verification(options: context.RunOptions, *target_flags: str, by_binary: bool) -> str:
+def verification(options: context.RunOptions, *target_flags: str) -> str:
     """The command that verifies the upgrade; see :func:`ending`."""
-    has_release = bool(options.plan.target.builds) and not by_binary
+    has_release = bool(options.plan.target.builds) and not given("to_binary")
     image = "" if has_release or options.target_image is not None else ' --target-image "$IMAGE"'
     return f"{next_command('verify', *target_flags)}{image} --after-upgrade --wait 5m"
 
 
-def ending(
-    cluster: Cluster,
-    result: context.RunResult,
-    options: context.RunOptions,
-    *target_flags: str,
-    by_binary: bool = False,
-) -> Ending:
+def ending(cluster: Cluster, result: context.RunResult, options: context.RunOptions, *target_flags: str) -> Ending:
     """What is next after a run on a cluster.
 
-    ``target_flags`` are `--to` and the run's target, if this command was not given them; ``by_binary``: it was given
-    --to-binary.
+    ``target_flags`` are `--to` and the run's target, if this command was not given them.
     """
-    operator, is_old = result.operator, _is_old(result.operator, options)
+    operator = result.operator
     up = operator is not None and operator.live
     state = words.sentence(_described(operator))
     state += "" if up else " Until an operator runs, Grove does not create, scale or replace pods."
@@ -144,21 +137,17 @@ def ending(
         return _after_revert(cluster, result, options, state)
     is_known = operator is not None and table.release_in(operator.image) is not None
     is_migrated = result.patches or any(one.state is SetState.DONE for one in result.plan.set_plans)
-    if is_old and is_known and not up and is_migrated:
+    if _is_old(operator, options) and is_known and not up and is_migrated:
         state += " Do not start this release again: it recreates every pod that has a new hash."
-    verify, is_next = verification(options, *target_flags, by_binary=by_binary), _is_next(operator, options)
+    verify, is_next = verification(options, *target_flags), _is_next(operator, options)
     if up and is_next:
         return Ending(state, (verify,))
     steps, note = _crd_steps(cluster, result.plan, options.plan.target.release, only_missing=is_next)
-    return Ending(state, (*steps, _start_or_upgrade(operator, options), verify), note)
-
-
-def _start_or_upgrade(operator: Operator | None, options: context.RunOptions) -> str:
-    """The command after which the target's operator runs."""
-    if operator is not None and operator.deployment and _is_next(operator, options):
-        return operator.start_command
     (release, namespace), version = _helm_release(operator), _chart_version(options.plan.target.release)
-    return f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
+    start = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
+    if operator is not None and operator.deployment and is_next:
+        start = operator.start_command
+    return Ending(state, (*steps, start, verify), note)
 
 
 def _chart_version(release: table.Release | None) -> str:

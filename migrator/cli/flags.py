@@ -190,12 +190,17 @@ def _is_typed(param: click.Parameter, ctx: click.Context) -> bool:
     return ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
 
 
+def given(*names: str) -> list[str]:
+    """Those of these parameters of the running command that were typed, by their long spellings."""
+    ctx = click.get_current_context()
+    typed = (param for param in ctx.command.params if param.name in names and _is_typed(param, ctx))
+    return [max(param.opts, key=len) for param in typed]
+
+
 def refuse_flags(reason: str, *names: str) -> None:
     """Raise ``UsageError`` if one of these parameters was given."""
-    ctx = click.get_current_context()
-    for param in ctx.command.params:
-        if param.name in names and _is_typed(param, ctx):
-            raise UsageError(f"{max(param.opts, key=len)} {reason}")
+    for flag in given(*names):
+        raise UsageError(f"{flag} {reason}")
 
 
 def next_command(name: str, *flags: str, again: bool = False) -> str:

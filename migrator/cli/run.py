@@ -96,7 +96,7 @@ def run(
             result.plan = dialogue.with_crds(cluster, result.plan, options)
         else:
             try:
-                ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
+                ending = dialogue.ending(cluster, result, options)
             except Exception as error:  # noqa: BLE001 - the run has ended, and its exit code must be the one that is true
                 log.write_warning("untold_ending", f"What is next cannot be told: {bug(error)}")
         _print_if_read(_text(result, output, dry_run=dry_run, revert=revert, ending=ending), dry_run=dry_run)
@@ -130,9 +130,8 @@ def _text(result: RunResult, output_format: str, *, dry_run: bool, revert: bool,
                 "plan": json.plan_json(result.plan),
             }
         )
-    reverts_nothing = revert and not result.plan.set_plans
+    reverts_nothing, patches = revert and not result.plan.set_plans, words.count(result.patches, "patch", "patches")
     if dry_run and not reverts_nothing:
-        patches = words.count(result.patches, "patch", "patches")
         proof = f"The API server accepts all {patches}, and your permissions suffice. " if result.patches else ""
         again = flags.next_command("run", again=True)
         return table.plan_text(result.plan, next_command=again, proof=f"Dry run: {proof}Nothing was written.")
@@ -145,7 +144,6 @@ def _text(result: RunResult, output_format: str, *, dry_run: bool, revert: bool,
     elif skipped:
         done = "Nothing was migrated."
     if result.patches:
-        patches = words.count(result.patches, "patch", "patches")
         done = f"{'Reverted' if revert else 'Migrated'} {words.count(len(result.sets), 'set')} with {patches}."
     back = result.patches and not revert
     undo = [flags.next_command("run", "--stop-operator", "--revert")] if back else []

@@ -77,7 +77,7 @@ def verify(
         if _unmigrated(problems):
             commands.append(flags.next_command("run", "--stop-operator"))
         if result.sets and not problems:
-            commands.append(dialogue.verification(options, by_binary=to_binary is not None))
+            commands.append(dialogue.verification(options))
     if output == "json":
         write(as_json(_json(str(options.plan.target), result, problems, commands)))
     else:
