@@ -114,7 +114,7 @@ def _json(
 def _promise(older: int, younger: int) -> str:
     """What the migration promised, in numbers."""
     are = "is" if older == 1 else "are"
-    rest = f"; {younger:,} {'is' if younger == 1 else 'are'} younger, and no update replaced them" if younger else ""
+    rest = f"; {words.count(younger, 'is', 'are')} younger, and no update replaced them" if younger else ""
     return f"{older:,} of {words.count(older + younger, 'pod')} {are} older than the migration{rest}."
 
 
@@ -147,8 +147,8 @@ def _verified_rows(options: core.VerifyOptions, result: core.VerifyResult) -> It
 
 def _problem_rows(options: core.VerifyOptions, problems: Sequence[Problem], *, is_followed: bool) -> Iterator[str]:
     if not options.after_upgrade and (unmigrated := _unmigrated(problems)):
-        are = "set is" if unmigrated == 1 else "sets are"
-        yield words.wrapped(f"{unmigrated:,} {are} not migrated to {options.plan.target} yet.")
+        sets_are = words.count(unmigrated, "set is", "sets are")
+        yield words.wrapped(f"{sets_are} not migrated to {options.plan.target} yet.")
     yield from (words.row("problem", words.readable(problem.message), indent=2) for problem in problems[:_SHOWN])
     if len(problems) > _SHOWN:
         yield words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all.")

@@ -6,7 +6,7 @@ A value may be either scheme's hash; otherwise a half-migrated set could not be 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -103,9 +103,9 @@ def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozens
     """
     if not foreign:
         return frozenset()
-    foreign_fields = {(stored.ref.uid, stored.place) for stored in foreign}
+    of_labels = {stored.ref.uid for stored in foreign if stored.place in (places.CLIQUE_LABEL, places.POD_LABEL)}
     populated = {_unit(clique) for clique in tree.pod_cliques if _present(clique)}
-    outdated = (c for c in tree.pod_cliques if _unit(c) in populated and not _is_current(c, foreign_fields))
+    outdated = (c for c in tree.pod_cliques if _unit(c) in populated and not _is_current(c, of_labels))
     with_owners = {uid for clique in outdated for uid in (clique.ref.uid, clique.owner_uid, tree.ref.uid)}
     if with_owners or places.open_progress(tree.pcs):
         with_owners.update(gang_map.ref.uid for gang_map in tree.pod_gang_maps)
@@ -138,15 +138,14 @@ def _present(clique: objects.PodClique) -> bool:
 def unlabelled(tree: objects.Tree) -> bool:
     """Whether a PodClique or pod that stays has no label, so that an operator replaces it; none does under OnDelete."""
     staying = (clique for clique in tree.pod_cliques if not clique.terminating)
-    return not tree.pcs.on_delete and any(not value for clique in staying for _, _, value in _labels(clique))
+    return not tree.pcs.on_delete and any(not value for clique in staying for value in _labels(clique).values())
 
 
-def _is_current(clique: objects.PodClique, foreign_fields: set[tuple[str, places.HashField]]) -> bool:
-    """Whether the labels of a PodClique and of all its pods are there and not foreign."""
-    return all(value and (uid, place) not in foreign_fields for uid, place, value in _labels(clique))
+def _is_current(clique: objects.PodClique, foreign: Collection[str]) -> bool:
+    """Whether the labels of a PodClique and of all its pods are there; the uids of ``foreign`` ones are given."""
+    return all(value and uid not in foreign for uid, value in _labels(clique).items())
 
 
-def _labels(clique: objects.PodClique) -> Iterator[tuple[str, places.HashField, str | None]]:
-    """The hash labels of a PodClique and of its live pods, each with its object's uid; ``None`` if it is absent."""
-    yield clique.ref.uid, places.CLIQUE_LABEL, clique.template_hash
-    yield from ((pod.ref.uid, places.POD_LABEL, pod.template_hash) for pod in clique.live)
+def _labels(clique: objects.PodClique) -> Mapping[str, str | None]:
+    """The hash labels of a PodClique and of its live pods by the uid of their object; ``None`` if one is absent."""
+    return {clique.ref.uid: clique.template_hash} | {pod.ref.uid: pod.template_hash for pod in clique.live}

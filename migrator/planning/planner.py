@@ -178,22 +178,18 @@ def _beside_a_run(plan: model.SetPlan, *, is_stopped: bool) -> model.SetPlan:
     """
     if plan.next_has_begun and any(change.ref.kind == kinds.PODS.kind for change in plan.changes):
         return plan
-    return replace(plan, findings=tuple(_undoing_first(finding, is_stopped=is_stopped) for finding in plan.findings))
+    return replace(plan, findings=tuple(_without_operator(finding, is_stopped=is_stopped) for finding in plan.findings))
 
 
-def _undoing_first(finding: model.Finding, *, is_stopped: bool) -> model.Finding:
-    """The finding with a remedy that needs no operator.
-
-    While none runs, nobody makes pods for a gang, and its webhook lets nobody raise the delay.
-    """
-    if finding.severity is not model.Severity.REFUSAL:
-        return finding
+def _without_operator(finding: model.Finding, *, is_stopped: bool) -> model.Finding:
+    """The finding; if it refuses, its remedy needs no operator that works on beside new hashes."""
+    remedy, allow = finding.remedy, f"run with --allow {finding.code}"
     if is_stopped and finding.code == updates.TERMINATION.code:
-        allow = f"run with --allow {finding.code}"
-        why = "while no operator runs, nobody can bring its pods back or raise the delay"
-        return replace(finding, remedy=f"{allow}: {why}, and the old operator would delete the gang too")
-    or_allow = f", or run with --allow {finding.code}" if finding.overridable else ""
-    return replace(finding, remedy=UNDO_FIRST + or_allow) if finding.settles else finding
+        why = "while no operator runs, nobody can bring its pods back or raise the delay"  # its webhook is gone, too
+        remedy = f"{allow}: {why}, and the old operator would delete the gang too"
+    elif finding.settles:
+        remedy = f"{UNDO_FIRST}, or {allow}" if finding.overridable else UNDO_FIRST
+    return replace(finding, remedy=remedy) if finding.severity is model.Severity.REFUSAL else finding
 
 
 def _is_skipped(tree: Tree) -> bool:
@@ -224,10 +220,11 @@ def _skipped(plan: model.SetPlan) -> model.SetPlan:
 
 def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, likely: Scheme | None) -> Scheme | None:
     """The source that explains all of these sets: the likely one if it does, or the only one that does."""
-    explaining = options.candidates if plans else ()
-    for plan in plans:
-        found, hashes = plan.hashes, plan.tree.pcs.hashes
-        explaining = tuple(one for one in explaining if found is not None and found.source == hashes(one))
+
+    def explains(scheme: Scheme) -> bool:
+        return all(one.hashes is not None and one.hashes.source == one.tree.pcs.hashes(scheme) for one in plans)
+
+    explaining = [scheme for scheme in options.candidates if explains(scheme)]
     if likely in explaining:
         return likely
     return explaining[0] if len(explaining) == 1 else None

@@ -50,9 +50,7 @@ def render(
     ``group_by`` is a label of the PodCliqueSets that gets totals of its own; see :func:`table.plan_text`.
     """
     set_plans = sorted(plan.set_plans, key=_weight)
-    patches = sum(
-        patch_count(set_plan.changes) for set_plan in plan.set_plans if set_plan.state is model.SetState.MIGRATE
-    )
+    patches = sum(patch_count(set_plan.changes) for set_plan in model.pending(plan))
     return _template().render(
         plan=plan,
         headline=table.headline(plan),

@@ -67,7 +67,7 @@ def headline(plan: model.Plan) -> str:
     if not plan.set_plans and not plan.cluster_disruption.pods:
         return NOTHING_SELECTED
     refused, sets = plan.number_of(model.SetState.REFUSED), words.count(len(plan.set_plans), "set")
-    hold = f"{sets} already {'holds' if len(plan.set_plans) == 1 else 'hold'} the hashes of"
+    hold = f"{words.count(len(plan.set_plans), 'set already holds', 'sets already hold')} the hashes of"
     if _is_revert(plan):
         old = ", ".join(sorted({str(one.target) for one in plan.set_plans}))
         restored = plan.number_of(model.SetState.MIGRATE)
@@ -80,8 +80,7 @@ def headline(plan: model.Plan) -> str:
     without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
     if refused:
         able = plan.number_of(model.SetState.MIGRATE) + plan.number_of(model.SetState.DONE)
-        needs = "needs" if refused == 1 else "need"
-        return f"{without} {able:,} of {sets} can be migrated; {refused:,} {needs} attention."
+        return f"{without} {able:,} of {sets} can be migrated; {words.count(refused, 'needs', 'need')} attention."
     if plan.refusals:
         return f"{without} The migration is refused."
     if sum((one.disruption for one in plan.set_plans), model.Disruption()) != plan.cluster_disruption:
@@ -114,9 +113,8 @@ def left_behind(plan: model.Plan) -> str:
     skipped = sum(one.state is model.SetState.SKIPPED and bool(one.findings) for one in plan.set_plans)
     if not skipped:
         return ""
-    were = "was" if skipped == 1 else "were"
-    rest = amount(plan.remaining)
-    return f"{words.count(skipped, 'refused set')} {were} skipped: the upgrade recreates {rest}."
+    sets_were = words.count(skipped, "refused set was", "refused sets were")
+    return f"{sets_were} skipped: the upgrade recreates {amount(plan.remaining)}."
 
 
 def notes(plan: model.Plan) -> list[str]:

@@ -155,7 +155,7 @@ def test_an_error_is_one_object_and_its_exit_code(
     assert "s3cret" not in event["message"]
 
 
-@pytest.mark.parametrize("place", ["migrator.cli.progress.Progress.__exit__", "migrator.cli.log.write_failure"])
+@pytest.mark.parametrize("place", ["migrator.cli.progress.Bars.stop", "migrator.cli.log.write_failure"])
 def test_ctrl_c_after_a_run_that_is_half_way_is_still_6(
     place: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
@@ -168,7 +168,7 @@ def test_ctrl_c_after_a_run_that_is_half_way_is_still_6(
     invoke.on(MemoryCluster())
     monkeypatch.setattr(place, pressed)
     said = invoke("run", *TO, code=6).err
-    assert ("half-way" in said) is place.endswith("__exit__")
+    assert ("half-way" in said) is place.endswith("stop")
 
 
 def test_what_is_too_deep_to_be_walked_is_wrong_input(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
