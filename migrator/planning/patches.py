@@ -56,9 +56,8 @@ class Batch:
     def patches(self) -> Iterator[Patch]:
         """One for each object and subresource, in the order of writing, each made when it is asked for."""
         order = sorted(self.changes, key=lambda change: RANKS[change.ref.kind, change.subresource])
-        for _, found in groupby(order, key=lambda change: (change.ref.name, change.ref.uid, change.subresource)):
-            group = tuple(found)
-            yield Patch(group[0].ref, group[0].subresource, group)
+        for (ref, subresource), changes in groupby(order, key=lambda change: (change.ref, change.subresource)):
+            yield Patch(ref, subresource, tuple(changes))
 
 
 def forward(plan: SetPlan) -> Batch:
