@@ -82,10 +82,10 @@ def gangs_below_minimum(tree: objects.Tree) -> Iterator[tuple[objects.GroveObjec
     below = [item for item in tree.children if _is_below_minimum(item) and not spared(item)]
     if not below:  # as in nearly every set
         return
-    reported = [item for item in tree.children if reports_breach(item) and not spared(item)]
+    breached = [*below, *breaches(tree, spares=True)]
     for item in below:
         ended = [clique for clique in tree.pod_cliques if _ends_with(clique, item)]
-        if any(clique.live for clique in ended) and not left_to_group(item, tree, [*below, *reported]):
+        if any(clique.live for clique in ended) and not left_to_group(item, tree, breached):
             yield item, ended
 
 
@@ -96,9 +96,10 @@ def _is_below_minimum(item: objects.GroveObject) -> bool:
     return any(integer(number, least) < least for number in numbers)
 
 
-def reports_breach(item: objects.GroveObject) -> bool:
-    """Whether an operator has found the member below its ``minAvailable``."""
-    return objects.condition(item, "MinAvailableBreached").get("status") == "True"
+def breaches(tree: objects.Tree, *, spares: bool) -> Sequence[objects.GroveObject]:
+    """The members that an operator has found below ``minAvailable``; ``spares``: the next one ignores some of them."""
+    found = (item for item in tree.children if objects.condition(item, "MinAvailableBreached").get("status") == "True")
+    return [item for item in found if not (spares and spared(item))]
 
 
 def _ends_with(clique: objects.PodClique, item: objects.GroveObject) -> bool:

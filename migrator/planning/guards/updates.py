@@ -142,8 +142,7 @@ def gang_termination(facts: base.SetFacts) -> Iterator[Finding]:
     if now is None:
         return
     delay = tree.pcs.template.get("terminationDelay") or quirks.DEFAULT_TERMINATION_DELAY
-    below = [item for item in tree.children if quirks.reports_breach(item)]
-    breached = [item for item in below if not (quirks.from_rc1_on(facts.builds) and quirks.spared(item))]
+    breached = quirks.breaches(tree, spares=quirks.from_rc1_on(facts.builds))
     for item in breached:
         since = objects.condition(item, "MinAvailableBreached").get("lastTransitionTime")
         if quirks.left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > facts.downtime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from migrator.grove import objects, places
 from migrator.hashing import layouts
@@ -48,8 +48,15 @@ UNKNOWN_PLACE: Final = base.Guard(
 _OVERRIDABLE: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "Pod"})
 
 
-#: Why template hashes of one PodClique and its pods are foreign, and the values that this explains; ``None``: all.
-_Cause: TypeAlias = tuple[Finding, frozenset[str] | None]
+class _Cause(NamedTuple):
+    """Why template hashes of one PodClique and its pods are foreign: all of them, or these ``values``."""
+
+    finding: Finding
+    values: frozenset[str] | None = None
+
+    def explains(self, stored: places.StoredHash) -> bool:
+        """Whether nothing else needs to be said of this value."""
+        return stored.clique is not None and (self.values is None or stored.value in self.values)
 
 
 def never_reconciled(facts: base.SetFacts) -> Iterator[Finding]:
@@ -76,8 +83,8 @@ def foreign(facts: base.SetFacts) -> Iterator[Finding]:
             causes[clique.ref.uid] = cause
     owners = {pod.ref.uid: clique.ref.uid for clique in facts.tree.pod_cliques for pod in clique.pods}
     for stored in facts.foreign:
-        _, explained = causes.get(owners.get(stored.ref.uid, stored.ref.uid), (None, frozenset()))
-        if stored.clique is not None and (explained is None or stored.value in explained):
+        cause = causes.get(owners.get(stored.ref.uid, stored.ref.uid))
+        if cause is not None and cause.explains(stored):
             continue
         if stored in facts.lagging:
             message = f"{_holds(facts, stored)}; no pod depends on it, so it stays as it is"
@@ -90,7 +97,7 @@ def foreign(facts: base.SetFacts) -> Iterator[Finding]:
                 remedy += _pruned(facts)
             message = _holds(facts, stored)
             yield FOREIGN.found(stored.ref, stored.field, message, remedy, overridable=overridable, settles=True)
-    yield from (finding for finding, _ in causes.values())
+    yield from (cause.finding for cause in causes.values())
 
 
 def unknown_places(facts: base.SetFacts) -> Iterator[Finding]:
@@ -176,9 +183,8 @@ def _not_in_template(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Ca
         "recomputed: the operator is still removing it, or did not make it"
     )
     remedy = "let the operator finish, or delete it"
-    return FOREIGN.found(
-        pod_clique.ref, places.POD_LABEL.pointer, message, remedy, overridable=True, settles=True
-    ), None
+    field = places.POD_LABEL.pointer
+    return _Cause(FOREIGN.found(pod_clique.ref, field, message, remedy, overridable=True, settles=True))
 
 
 def _suffix_trap(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:
@@ -201,7 +207,7 @@ def _suffix_trap(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause 
         "names, or accept that the upgrade replaces its pods (--skip-refused)"
     )
     finding = FOREIGN.found(pod_clique.ref, places.POD_LABEL.pointer, message, remedy)
-    return finding, frozenset({templates[match], targets[match]})
+    return _Cause(finding, frozenset({templates[match], targets[match]}))
 
 
 def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:
@@ -219,7 +225,7 @@ def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None
         "upgrade to alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods "
         "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
-    return FOREIGN.found(pod_clique.ref, places.POD_LABEL.pointer, message, remedy), frozenset({label})
+    return _Cause(FOREIGN.found(pod_clique.ref, places.POD_LABEL.pointer, message, remedy), frozenset({label}))
 
 
 def _has_gpu(clique: Mapping[str, Any]) -> bool:
