@@ -1,19 +1,14 @@
 """A cluster in memory with an operator, which goes when it is scaled to zero, as the command line finds it.
 
-python -m tests.support.memory_site ARGUMENTS    the command line on it; for tests that need a process of its own
-
-What it left is written to the file that the variable LEFT names.
+python -m tests.support.memory_site ARGUMENTS    the command line on it, for somebody at a terminal
 """
 
 from __future__ import annotations
 
 import json
-import os
 import signal
-import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from migrator import cli
@@ -101,16 +96,8 @@ def end_at_a_pod(store: MemoryCluster) -> None:
     store.before.append(end)
 
 
-def main() -> int:
-    site = Site()
+if __name__ == "__main__":
     connect.connect = lambda *_, **__: site.store  # type: ignore[assignment]
     connect.context = hurried(connect.context)
-    code = cli.invoke()
-    if "LEFT" in os.environ:
-        left = {"writes": len(site.store.writes()), "replicas": site.replicas, "generations": site.generations}
-        Path(os.environ["LEFT"]).write_text(json.dumps(left))
-    return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    site = Site()
+    cli.main()

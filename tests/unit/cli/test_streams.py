@@ -15,6 +15,7 @@ import pytest
 from tests.support.command_line import DUMP, HOME, TO, Invoke
 from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
+from tests.support.tables import table
 
 
 @pytest.fixture
@@ -59,46 +60,56 @@ def test_a_finished_run_ends_with_0_though_what_is_next_cannot_be_told(
     assert events[-1]["outcome"] == "done"
 
 
+@table(
+    "arguments",
+    ("Our data.", (("releases",),)),
+    ("Help, which Click prints.", (("--help",),)),
+    ("Completion, which ends the process.", ((),)),
+    ("A dry run has no other result than its output.", (("run", *TO, *HOME, "--dry-run"),)),
+)
 @pytest.mark.usefixtures("cluster")
-def test_a_dry_run_whose_result_cannot_be_printed_fails(
-    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, full: TextIO
+def test_a_stdout_that_is_full_is_an_error(
+    arguments: tuple[str, ...], invoke: Invoke, monkeypatch: pytest.MonkeyPatch, full: TextIO
 ) -> None:
-    """A dry run has no other result than its output."""
+    """Data for nobody is one, as with coreutils."""
+    if not arguments:
+        monkeypatch.setenv("_GROVE_MIGRATOR_COMPLETE", "bash_source")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        failure = invoke("run", *TO, *HOME, "--dry-run", code=1).failure
+        failure = invoke(*arguments, code=1).failure
     assert failure["code"] == "unwritable-output"
     assert "cannot write to stdout" in failure["message"]
 
 
-def test_a_closed_stdin_is_an_empty_one() -> None:
-    """A daemon's commands may have no stdin: `-f -` then finds nothing, and a run asks nobody."""
-    done = without("<&-", "plan", "-f", "-", *TO)
-    assert done.returncode == 2
-    assert json.loads(done.stderr)["code"] == "unreadable-input"
-    done = without("<&-", "run", *TO, "--kubeconfig", "/nowhere")
-    assert done.returncode == 2
-    assert json.loads(done.stderr.splitlines()[0])["code"] == "usage"
-
-
-@pytest.mark.parametrize("arguments", [("releases",), ("--help",), ("run", "--help"), ("--version",), ()], ids=" ".join)
-@pytest.mark.parametrize("stream", [">&-", ">/dev/full"])
-def test_a_stdout_that_is_closed_or_full_is_an_error(
-    arguments: tuple[str, ...], stream: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Data for nobody is an error, as with coreutils, also where Click prints it: help, version and completion."""
-    if not arguments:
-        monkeypatch.setenv("_GROVE_MIGRATOR_COMPLETE", "bash_source")
-    done = without(stream, *arguments)
+def test_so_is_one_that_is_closed() -> None:
+    """Its number must not become that of a socket, to which the data would go."""
+    done = without(">&-", "releases")
     assert done.returncode == 1
     assert json.loads(done.stderr)["code"] == "unwritable-output"
 
 
-def test_a_closed_stderr_costs_only_the_log(invoke: Invoke) -> None:
+@table(
+    "arguments code",
+    ("There is nothing to read.", (("plan", "-f", "-", *TO), "unreadable-input")),
+    ("A run asks nobody.", (("run", *TO, "--kubeconfig", "/nowhere"), "usage")),
+)
+def test_a_closed_stdin_is_an_empty_one(
+    arguments: tuple[str, ...], code: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon's commands may have none, which is ``None`` in Python."""
+    monkeypatch.setattr(sys, "stdin", None)
+    failure = invoke(*arguments, code=2).failure
+    sys.stdin.close()
+    assert failure["code"] == code
+
+
+def test_a_closed_stderr_costs_only_the_log(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is printed without a log."""
-    done = without("2>&-", "plan", "-f", DUMP, *TO)
-    assert done.returncode == 0
-    assert done.stdout == invoke("plan", "-f", DUMP, *TO).out
+    expected = invoke("plan", "-f", DUMP, *TO).out
+    monkeypatch.setattr(sys, "stderr", None)
+    found = invoke("plan", "-f", DUMP, *TO).out
+    sys.stderr.close()
+    assert found == expected
 
 
 def test_waiting_for_a_file_ends_at_the_first_signal(tmp_path: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
-from dataclasses import dataclass
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -23,10 +21,9 @@ from tests.support.kubeconfigs import kubeconfig, plugin
 from tests.support.memory_site import NEW, OLD, Site
 from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
-from tests.support.terminal import Shown, show
+from tests.support.terminal import QUESTION, Shown, Watched, show
 
 RUN = ("run", "--to", NEW, "--stop-operator")
-QUESTION = "[y/N]"
 CLASH = "\nissue     GM-312 Two CRDs claim one short name.\n"
 BEFORE = """\
 cluster   https://lab.test (context lab)
@@ -52,60 +49,57 @@ undo      grove-migrator run --to {NEW} --stop-operator --revert
 """
 
 
-@dataclass
 class Terminal:
-    """Types commands at a cluster in memory, each time a new one."""
+    """Types commands at the example of Dynamo, in this process; what they show must fit."""
 
-    file: Path
+    def __init__(self, site: Site, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.site, self._invoke, self._monkeypatch = site, invoke, monkeypatch
+        monkeypatch.delenv("CI", raising=False)
+        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.setenv("NO_COLOR", "1")
 
-    def type(self, *arguments: str, answer: str = "", piped: bool = False, **environ: str) -> Shown:
-        """Type a command, and the answer to its question; what it shows must fit."""
-        typed = {QUESTION: answer} if answer else {}
-        environ = {"LEFT": str(self.file), **environ}
-        shown = show("tests.support.memory_site", arguments, typed=typed, environ=environ, piped=piped)
+    def type(self, *arguments: str, answer: str = "", code: int = 0) -> Shown:
+        """Type a command, and the answer to its question."""
+        screen = Watched()
+        with self._monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", Watched(answer))
+            patch.setattr(sys, "stderr", screen)
+            data = self._invoke(*arguments, code=code).out
+        shown = Shown(screen.getvalue(), data)
         assert too_long(shown.text) == []
         return shown
 
-    @property
-    def left(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.file.read_text())
-        return found
-
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Terminal:
-    return Terminal(tmp_path / "left.json")
+def terminal(site: Site, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(site, invoke, monkeypatch)
 
 
-def test_a_run_shows_where_and_what_and_asks(terminal: Terminal) -> None:
-    """The plan, the cluster and the steps come first; a yes migrates, and the end names the next commands.
+def test_a_run_shows_where_and_what_and_asks() -> None:
+    """In a real terminal: the plan, the cluster and the steps come first; a yes migrates, and then comes what is next.
 
     A run does not read what is in the way of the next CRDs, and cannot fail for it; it is shown all the same.
     """
-    shown = terminal.type(*RUN, answer="y\n")
-    assert shown.code == 0, shown.text
-    assert "total: 3 sets " in shown.text.partition(BEFORE)[0]
-    assert CLASH in shown.text.partition(BEFORE)[0]
-    assert "Migrate? [y/N]: y" in shown.text
-    assert shown.text.endswith(AFTER.rstrip())
-    assert terminal.left["replicas"] == 0
-
-
-NO = "No, and silence too: exit 1, and no request that writes was sent."
+    shown = show("tests.support.memory_site", *RUN, answer="y\n").text
+    assert too_long(shown) == []
+    assert "total: 3 sets " in shown.partition(BEFORE)[0]
+    assert CLASH in shown.partition(BEFORE)[0]
+    assert "Migrate? [y/N]: y" in shown
+    assert shown.endswith(AFTER.rstrip())
 
 
 @table(
-    "answer code said",
-    *((NO, (answer, 1, "Cancelled. Nothing was changed.")) for answer in ("n\n", "\n")),
-    ("Ctrl-D at the question ends the run.", ("\x04", 1, "interrupted before anything was written")),
+    "answer said",
+    ("A no.", ("n\n", "Cancelled. Nothing was changed.")),
+    ("Silence.", ("\n", "Cancelled. Nothing was changed.")),
+    ("Ctrl-D at the question.", ("", "interrupted before anything was written")),
 )
-def test_a_no_touches_nothing(terminal: Terminal, answer: str, code: int, said: str) -> None:
+def test_a_no_touches_nothing(terminal: Terminal, answer: str, said: str) -> None:
     """Whatever is not a yes leaves the cluster as it is."""
-    shown = terminal.type(*RUN, answer=answer)
-    assert shown.code == code
-    assert shown.lines[-1] == f"error: {said}"
-    assert terminal.left["writes"] == 0
-    assert terminal.left["replicas"] == 1
+    shown = terminal.type(*RUN, answer=answer, code=1)
+    assert shown.lines[-1].endswith(f"error: {said}")
+    assert terminal.site.store.writes() == []
+    assert terminal.site.replicas == 1
 
 
 @pytest.mark.usefixtures("somebody")
@@ -167,25 +161,23 @@ def test_what_the_screen_cannot_read_is_not_known(
     assert site.store.writes() == []
 
 
-@pytest.mark.parametrize("command", [("plan",), ("verify", "--to", NEW)], ids=["plan", "verify"])
-def test_nothing_is_drawn_over_the_prompt_of_a_credential_plugin(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_nothing_is_drawn_over_the_prompt_of_a_credential_plugin(tmp_path: Path) -> None:
     """It asks for a login on stderr before the first stage, and whoever types sees the question."""
     user = plugin(tmp_path / "plugin.py", "import sys, time; sys.stderr.write('code: '); time.sleep(0.3); sys.exit(1)")
-    shown = show("migrator", (*command, "--kubeconfig", kubeconfig(tmp_path / "config", user=user)), piped=True)
-    assert shown.code == 1
+    shown = show("migrator", "plan", "--kubeconfig", kubeconfig(tmp_path / "config", user=user))
     assert shown.raw.partition("error:")[0] == "code: "
 
 
-@pytest.mark.parametrize("environ", [{"CI": "true"}, {}], ids=["ci", "no terminal"])
-def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Terminal, invoke: Invoke) -> None:
-    """In CI and without a terminal, as in a Job, a run goes on; its log is what it always was."""
-    if environ:
-        shown = terminal.type(*RUN, **environ)
-        assert shown.code == 0
-        assert terminal.left["replicas"] == 0
-        assert QUESTION not in shown.text
-        return
-    invoke.on(Site().store)
+def test_in_ci_nobody_is_asked(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run goes on, also in a terminal."""
+    monkeypatch.setenv("CI", "true")
+    assert QUESTION not in terminal.type(*RUN).text
+    assert terminal.site.replicas == 0
+
+
+@pytest.mark.usefixtures("site")
+def test_without_a_terminal_nobody_is_asked(invoke: Invoke) -> None:
+    """As in a Job: a run goes on, and its log is what it always was."""
     captured = invoke(*RUN)
     assert captured.out == AFTER
     logged = [event["event"] for event in captured.events]
@@ -194,20 +186,17 @@ def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Termin
     assert logged[-1] == "summary"
 
 
-def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
+@pytest.mark.parametrize("more", [(), ("--allow", "GM-102"), ("--dry-run",)], ids=" ".join)
+def test_what_writes_nothing_is_shown_and_not_asked(more: tuple[str, ...], terminal: Terminal) -> None:
     """A live operator that nobody stops, or its dry run: there is nothing to say yes to, and what is next is last."""
-    for more in ((), ("--allow", "GM-102"), ("--dry-run",)):
-        shown = terminal.type("run", "--to", NEW, *more)
-        assert shown.code == 3
-        assert "refused   GM-122 An operator is running." in shown.text
-        assert shown.text.count("GM-122") == 1, "it is told once"
-        assert "Pod grove-system/grove-operator-x: belongs to the operator, which starts" in " ".join(
-            shown.text.split()
-        )
-        end = "" if "--dry-run" in more else ". Nothing is changed."
-        assert shown.lines[-1] == f"error: The run is refused, as shown above{end}"
-        assert shown.lines[-2] == f"next      {' '.join(['grove-migrator', *RUN[:-1], *more, RUN[-1]])}"
-        assert QUESTION not in shown.text
+    shown = terminal.type("run", "--to", NEW, *more, code=3)
+    assert "refused   GM-122 An operator is running." in shown.text
+    assert shown.text.count("GM-122") == 1, "it is told once"
+    assert "Pod grove-system/grove-operator-x: belongs to the operator, which starts" in " ".join(shown.text.split())
+    end = "" if "--dry-run" in more else ". Nothing is changed."
+    assert shown.lines[-1] == f"error: The run is refused, as shown above{end}"
+    assert shown.lines[-2] == f"next      {' '.join(['grove-migrator', *RUN[:-1], *more, RUN[-1]])}"
+    assert QUESTION not in shown.text
 
 
 @pytest.mark.usefixtures("site", "somebody")
@@ -258,30 +247,28 @@ def test_stop_operator_is_next_only_if_it_is_enough(
 def test_a_dry_run_says_so_and_does_not_ask(terminal: Terminal) -> None:
     """Its plan is shown once, and behind it what was proved; the summary of the log says it too."""
     shown = terminal.type(*RUN, "--dry-run", "-v")
-    assert shown.code == 0
     assert shown.text.count("Without the migration") == 1
     assert CLASH in shown.text
     assert shown.text.count("steps") == 0
     assert "Dry run: The API server accepts all 43 patches" in shown.text
     assert "dry_run=True" in next(line for line in shown.lines if " summary " in line)
     assert QUESTION not in shown.text
-    assert terminal.left["writes"] == 0
+    assert terminal.site.store.writes() == []
 
 
-def test_patches_are_a_bar_and_a_count(terminal: Terminal) -> None:
-    """One line that is drawn over with how many of how many are sent, without the probes of the run."""
-    shown = terminal.type(*RUN, "--yes", piped=True)
+def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
+    """The same is shown, and the run goes on; patches are one line, which is drawn over with how many are sent."""
+    shown = terminal.type(*RUN, "--yes")
+    assert BEFORE in shown.text
+    assert QUESTION not in shown.text
     assert "patching 43 of 43 \u2501\u2501" in shown.raw.replace("  ", " ").replace("\x1b[0m", "")
     assert "patched" not in shown.text
     assert shown.data == AFTER
 
 
-def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
-    """With --yes the same is shown, and the run goes on; with -v each patch has its line, and so have the stages."""
+def test_verbose_shows_each_patch(terminal: Terminal) -> None:
+    """Each has its line, and so have the stages."""
     shown = terminal.type(*RUN, "--yes", "-v")
-    assert shown.code == 0
-    assert BEFORE in shown.text
-    assert QUESTION not in shown.text
     assert sum(" patched " in line for line in shown.lines) == 43
     assert any(" stage " in line for line in shown.lines)
 
