@@ -138,7 +138,7 @@ def test_what_is_no_dump_is_refused_with_its_place(tmp_path: Path, text: str | b
 @pytest.mark.parametrize("form", [as_yaml, lambda value: json.dumps(value, indent=0)], ids=["yaml", "json"])
 def test_a_dump_that_is_cut_off_anywhere_is_called_that(tmp_path: Path, form: Callable[[Any], str]) -> None:
     """At every character but those after the kind of the List, behind which nothing is lost."""
-    text = form(LIST).rstrip()
+    text = form({**LIST, "items": [SERVICE, POD]}).rstrip()
     end = text.index("List") + 4
     for at in range(len("apiVersion: v"), end):
         with pytest.raises(InputError) as caught:

@@ -82,7 +82,7 @@ def test_beside_the_record_of_another_namespace_the_operator_that_runs_ends_an_u
     metadata = {"name": OWN_LEASE, "namespace": "tenant", "annotations": {RECORD: record}}
     site.store.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": {}})
     edit(site)
-    said = advice(invoke, NEW, (3, 6), *HOME, "--wait", "4s")
+    said = advice(invoke, NEW, (3, 6), *HOME)
     assert not [one for one in said if "run --revert" in one]
     assert "let the running operator finish" in " ".join(said)
 

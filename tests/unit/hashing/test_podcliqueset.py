@@ -16,15 +16,11 @@ from testbed.oracle import MINORS
 from testbed.workloads import standalone
 from tests.golden.compare import UNKNOWABLE, set_hashes, template_hash
 from tests.golden.vectors import vectors
-from tests.support.layout_walk import REFUSED, Place, document, places
+from tests.support.layout_walk import REFUSED, Place, document, fields, places, underlying
 
 
 def _hash(template: Mapping[str, Any], scheme: str) -> str:
     return TemplateHasher(template).under(schemes.by_name(scheme))
-
-
-def _places(minor: str) -> list[Place]:
-    return [place for place in places(minor) if place.type.removeprefix("*") not in REFUSED]
 
 
 def _shuffled(value: Any, rng: random.Random) -> Any:
@@ -43,20 +39,27 @@ def test_the_order_of_keys_never_matters(scheme: str) -> None:
     rng = random.Random(566)  # noqa: S311 - nothing here is a secret
     taken = [
         vector
-        for vector in rng.sample(vectors.read(vectors.TEMPLATES), 80)
+        for vector in rng.sample(vectors.read(vectors.TEMPLATES), 30)
         if vector.hashes[scheme] and template_hash(vector.input, scheme) != UNKNOWABLE
     ]
     for vector in taken:
         assert _hash(_shuffled(vector.input, rng), scheme) == vector.hashes[scheme], vector.id
-    assert len(taken) > 40
+    assert len(taken) > 15
 
 
 def test_null_is_absent() -> None:
-    """Null changes the hash nowhere; a place of the same type in several minors is tried in one of them."""
-    last = {place: minor for minor in MINORS for place in _places(minor)}
-    for place, minor in last.items():
-        absent = _hash(document(place.path[:-1], {}), f"legacy-{minor}")
-        assert _hash(document(place.path, None), f"legacy-{minor}") == absent, place
+    """In every field of a struct at once; one that is the same in several places or minors is tried in one of them."""
+    tried = dict[tuple[str, ...], tuple[Place, str]]()
+    for minor in MINORS:
+        for place in places(minor):
+            struct = underlying(minor, place.type.removeprefix("*")).removeprefix("[]")
+            if names := [name for name, kind in fields(minor, struct) if kind.removeprefix("*") not in REFUSED]:
+                tried[struct, *names] = place, minor
+    for (_, *names), (place, minor) in tried.items():
+        path = (*place.path, 0) if underlying(minor, place.type).startswith("[]") else place.path
+        absent = _hash(document(path, {}), f"legacy-{minor}")
+        assert _hash(document(path, dict.fromkeys(names)), f"legacy-{minor}") == absent, place
+    assert len(tried) > 100
 
 
 @pytest.mark.parametrize("minor", MINORS)
@@ -92,7 +95,7 @@ def test_what_is_nested_very_deep_is_ignored_if_no_layout_knows_it() -> None:
 def test_schemes_share_work_and_nothing_else() -> None:
     """One hasher gives under every scheme, in any order and twice, what a new one gives."""
     known = [vector for vector in vectors.read(vectors.POD_CLIQUE_SETS) if None not in vector.hashes.values()]
-    sets = [vector for vector in known[::12] if set_hashes(vector.input, vectors.SCHEMES[0]) != UNKNOWABLE]
+    sets = [vector for vector in known[::24] if set_hashes(vector.input, vectors.SCHEMES[0]) != UNKNOWABLE]
     rng = random.Random(3)  # noqa: S311 - nothing here is a secret
     for vector in sets:
         hasher = SetHasher(vector.input)
@@ -100,7 +103,7 @@ def test_schemes_share_work_and_nothing_else() -> None:
             found = hasher.under(schemes.by_name(name))
             assert found == podcliqueset.SetHasher(vector.input).under(schemes.by_name(name)), vector.id
             assert found.generation == vector.hashes[name]["generationHash"], vector.id
-    assert len(sets) > 8
+    assert len(sets) > 4
 
 
 # --- what Go's decoder refuses is refused with its path; what it reads in its own way is read so ----------------------

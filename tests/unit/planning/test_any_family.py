@@ -96,10 +96,11 @@ def families(draw: st.DrawFn) -> tuple[World, str, str]:
     return world, source, target
 
 
-BOUNDED = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def examples(number: int) -> settings:
+    return settings(max_examples=number, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@BOUNDED
+@examples(40)
 @given(families(), st.data())
 def test_a_migration_can_stop_anywhere_and_be_finished_or_undone(
     family: tuple[World, str, str], data: st.DataObject
@@ -132,7 +133,7 @@ def test_a_migration_can_stop_anywhere_and_be_finished_or_undone(
     assert {key for key, value in world.values().items() if value != before[key]} == touched
 
 
-@BOUNDED
+@examples(10)
 @given(families())
 def test_planning_changes_nothing(family: tuple[World, str, str]) -> None:
     """A plan is a function of what was read: the same twice, and the objects stay as they are."""
