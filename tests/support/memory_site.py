@@ -9,15 +9,20 @@ import json
 import signal
 import threading
 import time
+from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from migrator import cli
 from migrator.cli import connect
 from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, PODS
+from migrator.run import migration
+from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.record import Record
 from testbed import operator_installation as installation
-from tests.support.clock import hurried
+from tests.support.builders import options_of
+from tests.support.clock import Clock, context_of, hurried
 from tests.support.memory_store import MemoryCluster, Request
 from tests.support.paths import ROOT
 
@@ -27,20 +32,21 @@ RELEASE = {"meta.helm.sh/release-name": "my-grove", "meta.helm.sh/release-namesp
 
 
 class Site:
-    """The recorded cluster of the Dynamo example, and its operator."""
+    """The recorded cluster of the Dynamo example, and its operator; or ``objects``, which such a cluster has left."""
 
-    def __init__(self) -> None:
-        items: list[dict[str, Any]] = json.loads(EXAMPLE.read_text())["items"]
-        self.store = MemoryCluster(*items)
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        self.store = MemoryCluster(*(objects or json.loads(EXAMPLE.read_text())["items"]))
         self.store.after.append(self._follow)
-        self.replace_crds(OLD)
-        self.install(OLD, 1)
+        self.store.served["ct"] = "clustertopologies"
+        if not objects:
+            self.deploy(OLD, 1)
 
-    def replace_crds(self, release: str) -> None:
-        """What the section on CRDs of docs/upgrade.md does: the one that is in the way goes."""
+    def install(self, release: str, replicas: int = 1) -> None:
+        """What docs/upgrade.md does: the CRD that is in the way goes, and then Helm is called."""
         self.store.served["ct"] = "clustertopologies" if release == OLD else "clustertopologybindings"
+        self.deploy(release, replicas)
 
-    def install(self, release: str, replicas: int) -> None:
+    def deploy(self, release: str, replicas: int) -> None:
         """What Helm does to the Deployment, and the controllers to its pod."""
         image = installation.image(release)
         deployment = installation.deployment(image, replicas=replicas, observed=True)
@@ -50,10 +56,19 @@ class Site:
         if replicas:
             self.store.put(installation.pod(image))
 
-    def record(self, run: Record) -> None:
-        """What a run that was killed has left, in a Lease that nobody holds any more."""
-        metadata = {"name": OWN_LEASE, "namespace": "grove-system", "annotations": {RECORD: run.text()}}
+    def record(self, run: Record | str, namespace: str = "grove-system") -> None:
+        """What a run that was killed has left, in a Lease that nobody holds any more; or what somebody wrote there."""
+        text = run if isinstance(run, str) else run.text()
+        metadata = {"name": OWN_LEASE, "namespace": namespace, "annotations": {RECORD: text}}
         self.store.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": {}})
+
+    def edit(self) -> None:
+        """The owner of a set changes its template."""
+
+        def change(body: dict[str, Any]) -> None:
+            body["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
+
+        self.store.edit(POD_CLIQUE_SETS, "inference", "llama-70b", change)
 
     def _follow(self, request: Request) -> None:
         if request.resource == DEPLOYMENTS and request.subresource == "scale" and request.number:
@@ -77,6 +92,15 @@ class Site:
     def generations(self) -> list[str]:
         """What the sets' own hashes are: those of the example, or others."""
         return [item["status"]["currentGenerationHash"] for item in self.store.everything(POD_CLIQUE_SETS)]
+
+
+@cache
+def after_a_run() -> tuple[dict[str, Any], ...]:
+    """The objects of such a cluster after a run to ``NEW``, which is made once."""
+    site, clock = Site(), Clock()
+    context = context_of(clock, lambda: datetime.now(UTC), sleep=clock.sleep)
+    migration.run(site.store, RunOptions(options_of(NEW), stop_operator=True), context)
+    return tuple(site.store.everything())
 
 
 def end_at_a_pod(store: MemoryCluster) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from migrator.cli import connect, dialogue
 from tests.support.command_line import Invoke, invoke, objects
-from tests.support.memory_site import Site
+from tests.support.memory_site import NEW, Site, after_a_run
 from tests.support.memory_store import MemoryCluster
 
 __all__ = ["invoke"]
@@ -24,6 +24,21 @@ def site(invoke: Invoke) -> Site:
     found = Site()
     invoke.on(found.store)
     return found
+
+
+@pytest.fixture
+def migrated(invoke: Invoke) -> Site:
+    """The same after a run, which has stopped the operator."""
+    found = Site(*after_a_run())
+    invoke.on(found.store)
+    return found
+
+
+@pytest.fixture
+def upgraded(migrated: Site) -> Site:
+    """The same after the upgrade."""
+    migrated.install(NEW)
+    return migrated
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from migrator.errors import STAY_AT_ZERO
-from migrator.exact_json import JSONObject
-from migrator.kinds import LEASES, POD_CLIQUE_SETS, PODS
-from migrator.run.leases import OWN_LEASE, RECORD
+from migrator.kinds import LEASES, PODS
+from migrator.run.leases import OWN_LEASE
 from migrator.run.record import Record, State
 from tests.support.clock import START
 from tests.support.command_line import HOME, Invoke
@@ -18,18 +17,9 @@ from tests.support.memory_site import NEW, Site
 RUN = ("run", "--to", NEW, "--stop-operator")
 
 
-def edit(site: Site) -> None:
-    """The owner of a set changes its template."""
-
-    def another(body: JSONObject) -> None:
-        body["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
-
-    site.store.edit(POD_CLIQUE_SETS, "inference", "llama-70b", another)
-
-
 def end_half_way(site: Site, invoke: Invoke) -> None:
     """A set is edited in mid-run."""
-    site.store.meanwhile(lambda: edit(site), verb="patch", resource=PODS, dry_run=False, applied=True)
+    site.store.meanwhile(site.edit, verb="patch", resource=PODS, dry_run=False, applied=True)
     invoke(*RUN, code=6)
 
 
@@ -42,7 +32,7 @@ def lose_the_record(site: Site, invoke: Invoke) -> None:
 def end_well(site: Site, invoke: Invoke) -> None:
     """A set is edited after the run, before the upgrade."""
     invoke(*RUN)
-    edit(site)
+    site.edit()
 
 
 def advice(invoke: Invoke, target: str, code: int | tuple[int, ...], *more: str) -> list[str]:
@@ -78,10 +68,8 @@ def test_beside_the_record_of_another_namespace_the_operator_that_runs_ends_an_u
     site: Site, invoke: Invoke
 ) -> None:
     """There is no run to undo here, whoever wrote that Lease."""
-    record = Record("x", "9", "auto", NEW, START, State.WRITING).text()
-    metadata = {"name": OWN_LEASE, "namespace": "tenant", "annotations": {RECORD: record}}
-    site.store.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": {}})
-    edit(site)
+    site.record(Record("x", "9", "auto", NEW, START, State.WRITING), "tenant")
+    site.edit()
     said = advice(invoke, NEW, (3, 6), *HOME)
     assert not [one for one in said if "run --revert" in one]
     assert "let the running operator finish" in " ".join(said)
@@ -90,7 +78,6 @@ def test_beside_the_record_of_another_namespace_the_operator_that_runs_ends_an_u
 def test_beside_the_new_operator_at_zero_that_one_ends_an_update(site: Site, invoke: Invoke) -> None:
     """It knows the hashes of all other sets."""
     end_well(site, invoke)
-    site.replace_crds(NEW)
     site.install(NEW, 0)
     said = advice(invoke, NEW, (3, 6))
     assert not [one for one in said if "run --revert" in one]
@@ -108,7 +95,6 @@ def test_beside_a_run_that_an_edit_has_stopped_the_next_command_reverts(site: Si
 def test_beside_the_new_operator_a_run_that_an_edit_has_stopped_is_not_undone(site: Site, invoke: Invoke) -> None:
     """It may start, and would recreate the pods of every set whose old hashes came back."""
     end_half_way(site, invoke)
-    site.replace_crds(NEW)
     site.install(NEW, 0)
     assert "to undo this run" not in " ".join(invoke("plan").out.split())
 
@@ -116,5 +102,5 @@ def test_beside_the_new_operator_a_run_that_an_edit_has_stopped_is_not_undone(si
 def test_a_run_that_died_before_it_wrote_is_not_undone(site: Site, invoke: Invoke) -> None:
     """Every set has its old hashes, so there is nothing to put back."""
     site.record(Record("1", "1", "auto", NEW, START, State.STOPPING))
-    edit(site)
+    site.edit()
     assert "to undo this run" not in " ".join(invoke("plan").out.split())

@@ -298,8 +298,7 @@ def test_plan_does_not_believe_that_every_recorded_set_is_gone(
 def test_a_verification_says_what_it_compared(site: Site, invoke: Invoke) -> None:
     """With the record of the run the promise in numbers; without one, that only values and operators were checked."""
     invoke("run", *TO, "--stop-operator")
-    site.replace_crds(TO[1])
-    site.install(TO[1], 1)
+    site.install(TO[1])
     plain, first = (invoke("verify", *TO, *more).out for more in ((), ("--after-upgrade",)))
     plain = plain.partition("note ")[0]
     done = "The operator is ready: the upgrade is complete."

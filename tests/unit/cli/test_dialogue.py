@@ -91,7 +91,7 @@ def test_before_the_next_operator_is_started_its_crds_come(
     ct: str, first: tuple[str, ...], site: Site, invoke: Invoke
 ) -> None:
     """Somebody has installed it already, and it waits at zero."""
-    site.install(A11, 0)
+    site.deploy(A11, 0)
     site.store.served["ct"] = ct
     assert tuple(invoke("run", "--to", A11, "-o", "json").json["next"][:-1]) == first
 

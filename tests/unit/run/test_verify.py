@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import pytest
@@ -69,15 +70,20 @@ class Site(MemoryCluster):
         self.change(lambda pod: pod["metadata"].update(creationTimestamp=LATER), kinds.PODS, "web-0-front-0")
 
 
-@pytest.fixture
-def migrated() -> Site:
-    """A cluster after a migration, with its record, a leftover of OnDelete, and the new operator."""
+@cache
+def _migrated() -> tuple[JSONObject, ...]:
     world = World().grow(pods=1).grow("patient", on_delete=True).put("Pod", "patient-0-front-0", LABEL)
     site = Site(*world.objects)
     migration.run(site, RunOptions(PLAN, flags=OperatorFlags(NAMESPACE)), site.context)
     site.put(installation.deployment(NEW))
     site.put(installation.pod(NEW, name="new-1"))
-    return site
+    return tuple(site.everything())
+
+
+@pytest.fixture
+def migrated() -> Site:
+    """A cluster after a migration, with its record, a leftover of OnDelete, and the new operator."""
+    return Site(*_migrated())
 
 
 @pytest.mark.parametrize("after", [True, False], ids=["after the upgrade", "before it"])
