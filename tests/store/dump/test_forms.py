@@ -69,7 +69,7 @@ def test_numbers_of_json_keep_their_spelling(tmp_path: Path) -> None:
         assert found["metadata"]["n"] == [*map(JSONNumber, ("1e3", "1.50", "-0", "1E+21")), 7]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("size", [1, 7])
 @pytest.mark.parametrize("form", [form for form in FORMS if form.startswith("json")])
 def test_json_is_the_same_in_pieces(tmp_path: Path, form: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece may end anywhere: within a number, an escape or a word."""

@@ -32,16 +32,17 @@ from tests.support.paths import ROOT
 from tests.support.tables import table
 
 
-def test_help_and_releases_import_no_client_no_logger_no_renderer() -> None:
-    """What must be quick imports neither the Kubernetes client nor structlog, rich or YAML."""
+def test_what_must_be_quick_imports_little() -> None:
+    """Help and releases neither the Kubernetes client nor structlog, rich or YAML; the plan of a dump no client."""
     heavy = "{'kubernetes', 'structlog', 'rich', 'yaml', 'jsonpatch'}"
     code = (
         "import sys\nfrom migrator.cli import invoke\n"
         "codes = [invoke(typed.split()) for typed in ('--help', 'run --help', 'plan -h', 'releases')]\n"
-        f"sys.exit(str((codes, {heavy} & set(sys.modules))))"
+        f"print(codes, {heavy} & set(sys.modules), file=sys.stderr)\n"
+        f"print(invoke({['plan', '-f', str(DUMP)]}), 'kubernetes' in sys.modules, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stderr == "([0, 0, 0, 0], set())\n"
+    assert done.stderr == "[0, 0, 0, 0] set()\n0 False\n"
 
 
 def test_the_help_says_what_each_exit_code_says(invoke: Invoke) -> None:

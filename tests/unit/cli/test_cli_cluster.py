@@ -251,8 +251,7 @@ def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> Non
 
 
 @pytest.mark.usefixtures("one_at_a_time")
-@pytest.mark.parametrize("source", [(), ("--from", "v0.1.0-alpha.8")])
-@pytest.mark.parametrize("revert", [(), ("--revert",)])
+@pytest.mark.parametrize(("source", "revert"), [(("--from", "v0.1.0-alpha.8"), ()), ((), ("--revert",))])
 def test_plan_names_the_command_that_finishes_a_run(
     source: tuple[str, ...], revert: tuple[str, ...], site: Site, invoke: Invoke
 ) -> None:

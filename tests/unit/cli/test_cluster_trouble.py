@@ -25,9 +25,7 @@ from tests.support.memory_store import Request
 
 COMMANDS = {
     "plan": ("plan",),
-    "plan --to": ("plan", *TO),
     "plan -n": ("plan", *TO, "-n", "search"),
-    "plan --detailed-exitcode": ("plan", *TO, "--detailed-exitcode"),
     "run": ("run", *TO, "--stop-operator", "--yes"),
     "run --dry-run": ("run", *TO, "--stop-operator", "--dry-run"),
     "run --revert": ("run", *TO, "--from", "v0.1.0-alpha.9", "--revert", "--yes"),
@@ -104,12 +102,7 @@ def test_a_run_without_a_permission_names_its_account_once(
     right: str, dry: tuple[str, ...], site: Site, invoke: Invoke
 ) -> None:
     """Nobody is asked before a Job begins, and its log shows whose permission is missing."""
-
-    def deny(request: Request) -> None:
-        if request.resource == LEASES and request.verb == right:
-            raise Forbidden("denied")
-
-    site.store.before.append(deny)
+    site.store.fail(Forbidden("denied"), times=99, resource=LEASES, verb=right)
     said = invoke("run", *TO, "--stop-operator", *dry, code=1).message
     assert said.count("account system:serviceaccount:grove-system:grove-migrator") == 1
 

@@ -279,13 +279,6 @@ def test_a_free_lease_that_cannot_be_taken_says_why(cluster: MemoryCluster, leas
         leases.obtain()
 
 
-def test_an_operators_lease_that_cannot_be_parked_says_why(cluster: MemoryCluster, ours: Leases) -> None:
-    """The same of the operator's."""
-    cluster.fail(LostReply("no space"), verb="create", times=3)
-    with pytest.raises(ClusterError, match=r"election is free, and could not be taken: no space$"):
-        ours.park()
-
-
 def test_the_end_of_a_hold_says_why_no_renewal_succeeded(cluster: MemoryCluster, clock: Clock, ours: Leases) -> None:
     """A full etcd or an expired token ends a run as a lost Lease, and only the log had the cause."""
     cluster.fail(Unreachable("no answer"), verb="patch", times=1000)

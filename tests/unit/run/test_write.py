@@ -52,7 +52,7 @@ def sent(store: MemoryCluster) -> list[str]:
     return [request.name for request in store.requests]
 
 
-@pytest.mark.parametrize("concurrency", [1, 2, 8])
+@pytest.mark.parametrize("concurrency", [1, 8])
 def test_within_a_tree_a_rank_begins_when_the_last_has_ended(concurrency: int) -> None:
     """Whatever the concurrency: pods, then PodCliques, then scaling groups, and the PodCliqueSet last."""
     (store, batches), log = sets(5), list[Request]()
