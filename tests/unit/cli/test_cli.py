@@ -312,9 +312,9 @@ def test_the_format_of_the_log_holds_for_flags_that_do_not_exist(
     assert invoke(*typed, code=2).err.startswith("error: No such ")
 
 
-@pytest.mark.parametrize("name", ["PLAN_TO", "PLAN_OUTPUT", "CONTEXT", "KUBECONFIG", "PLAN_DETAILED_EXITCODE"])
-def test_flags_have_no_variables(name: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+def test_flags_have_no_variables(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     """Left over in a shell, one would change what a command does that nobody has typed so."""
     expected = invoke("plan", "-f", DUMP).out
-    monkeypatch.setenv(f"GROVE_MIGRATOR_{name}", "json")
+    for name in ("PLAN_TO", "PLAN_OUTPUT", "CONTEXT", "KUBECONFIG", "PLAN_DETAILED_EXITCODE"):
+        monkeypatch.setenv(f"GROVE_MIGRATOR_{name}", "json")
     assert invoke("plan", "-f", DUMP).out == expected

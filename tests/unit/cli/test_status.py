@@ -6,7 +6,7 @@ import pytest
 
 from migrator.errors import STAY_AT_ZERO, Forbidden
 from migrator.exact_json import JSONObject
-from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS
+from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, Resource
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Disruption, SetState, Severity
 from migrator.planning.webhooks import expression
@@ -116,10 +116,15 @@ def test_after_a_run_no_upgrade_is_offered_once_the_old_operator_took_all_of_it_
     assert "helm upgrade" not in invoke("plan").out
 
 
-def test_an_operator_that_nobody_may_see_is_not_called_absent(site: Site, invoke: Invoke) -> None:
-    """Without the permission to look, none was found is not true."""
-    site.store.fail(Forbidden("list deployments: HTTP 403 Forbidden"), times=99, resource=DEPLOYMENTS)
-    assert "operator  Not known: this account is not permitted to look.\n" in invoke("plan").out
+@table(
+    "resource said",
+    ("No operator is called absent.", (DEPLOYMENTS, "operator  Not known: this account is not permitted to look.\n")),
+    ("Nor does a run pass for sure.", (LEASES, "\nready     Nothing that was checked blocks a migration.\n")),
+)
+def test_what_nobody_may_look_at_is_not_known(resource: Resource, said: str, site: Site, invoke: Invoke) -> None:
+    """Whoever may not look reads no more than what was checked."""
+    site.store.fail(Forbidden("HTTP 403 Forbidden"), times=99, verb="list", resource=resource)
+    assert said in invoke("plan").out
 
 
 @pytest.mark.parametrize("command", [("plan",), ("plan", "-n", "search"), ("verify", "--to", NEW)], ids=str)
@@ -269,12 +274,6 @@ def test_a_set_that_was_edited_after_its_migration_is_not_called_unmigrated(migr
     assert "not migrated" not in said
     assert "grove-migrator run" not in said
     assert said.endswith("note      `grove-migrator plan` shows what is next.\n")
-
-
-def test_nothing_blocks_only_what_was_checked(site: Site, invoke: Invoke) -> None:
-    """Whoever may not look does not read that a run will pass."""
-    site.store.fail(Forbidden("list leases: HTTP 403 Forbidden"), times=99, verb="list", resource=LEASES)
-    assert "\nready     Nothing that was checked blocks a migration.\n" in invoke("plan").out
 
 
 def test_a_verification_before_the_upgrade_names_the_one_after_it(migrated: Site, invoke: Invoke) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from migrator.releases.table import Named
 from migrator.report import json as report
 from migrator.report import page as page_module
 from tests.support.builders import World, clique
-from tests.support.fleet import LONG, fleet
+from tests.support.fleet import LONG
 from tests.support.tables import table
-from tests.unit.report.test_table import LABEL, NEW, OLD, many, plan, tree, tree_plan
+from tests.unit.report.test_table import LABEL, NEW, OLD, bad_night, many, plan, tree, tree_plan
 
 ORIGIN = report.PlanHeader("dump.yaml", "2026-02-01T00:00:00+00:00", "1.2.3")
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
@@ -67,12 +66,6 @@ class Page(HTMLParser):
 
 def render(made: Plan, origin: report.PlanHeader = ORIGIN, **more: Any) -> str:
     return page_module.render(made, origin, **more)
-
-
-@cache
-def bad_night() -> Plan:
-    """37 sets, some of which refuse."""
-    return World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False)
 
 
 def test_the_page_loads_nothing_and_runs_nothing() -> None:

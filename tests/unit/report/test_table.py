@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -221,9 +222,15 @@ def test_a_state_names_refusals_and_no_warnings() -> None:
     assert row[1:3] == ["migrate", "4"]
 
 
+@cache
+def bad_night() -> Plan:
+    """37 sets, some of which refuse."""
+    return World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False)
+
+
 def test_a_bad_night_fits_80_columns() -> None:
-    """37 sets, some refused: no line is longer, every set is named, and a refusal has its object and what to do."""
-    text = plan_text(World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False))
+    """No line is longer, every set is named, and a refusal has its object and what to do."""
+    text = plan_text(bad_night())
     lines = text.splitlines()
     assert max(len(re.sub("`[^`]*`", "", line)) for line in lines) <= 80
     assert f"inference/{LONG}" in lines

@@ -340,20 +340,12 @@ def test_an_update_waits_for_two_billion_replicas(what: str, name: str) -> None:
     assert refusals(alone.put(*SET, PROGRESS, STARTED).findings()) == []
 
 
-def test_the_pod_cliques_that_a_group_has_left_behind_are_named() -> None:
-    """State 17: only those of the selected replica are to be deleted."""
-    world = World().grow().put(*GROUP, PROGRESS, {**STARTED, "readyReplicaIndicesSelectedToUpdate": {"current": 1}})
-    for name in ("web-0-sg-0-work", "web-0-sg-1-work"):
-        world.put("PodClique", name, LABEL)
-    (remedy,) = (finding.remedy for finding in world.findings() if finding.code == "GM-102")
-    assert "delete PodClique default/web-0-sg-1-work, which" in remedy
-
-
 @pytest.mark.parametrize("selected", [{"current": 0}, {"completed": []}], ids=["named", "left out by Go, as it is 0"])
-def test_a_current_pod_clique_of_a_replica_that_a_group_has_left_behind_is_not_named(selected: dict[str, Any]) -> None:
-    """To delete it would cost pods of the present template."""
+def test_the_old_pod_cliques_of_the_replica_that_a_group_has_left_behind_are_named(selected: dict[str, Any]) -> None:
+    """State 17: to delete a current one, or one of another replica, would cost pods for nothing."""
     world = World().grow(cliques=[clique("a"), clique("b")], groups={"sg": ["a", "b"]}, group_replicas=2)
     world.put(*GROUP, PROGRESS, {**STARTED, "readyReplicaIndicesSelectedToUpdate": selected})
-    world.put("PodClique", "web-0-sg-0-a", LABEL)
+    for name in ("web-0-sg-0-a", "web-0-sg-1-a"):
+        world.put("PodClique", name, LABEL)
     (remedy,) = (finding.remedy for finding in world.findings() if finding.code == "GM-102")
     assert "delete PodClique default/web-0-sg-0-a, which" in remedy
