@@ -178,7 +178,7 @@ REQUESTS: dict[str, Callable[[KubeCluster], object]] = {
 )
 def test_one_answer_has_a_time_limit_as_a_whole(serve: Serve, request_of: str, begin: str) -> None:
     """A byte now and then keeps each read alive, and for ever held a run."""
-    store = store_on(serve(Drip(BEGINNINGS[begin])).url, longest=0.5)
+    store = store_on(serve(Drip(BEGINNINGS[begin])).url, longest=0.3)
     began = time.monotonic()
     with pytest.raises(MigratorError):
         REQUESTS[request_of](store)

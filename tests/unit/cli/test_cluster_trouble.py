@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from migrator.cluster import Cluster, Deadline
 from migrator.errors import Forbidden
 from migrator.kinds import LEASES, POD_CLIQUE_SETS, PODS
 from migrator.kube import store as kube_store
-from tests.support.clock import Clock
+from tests.support.clock import hurried
 from tests.support.command_line import TO, Invoke
 from tests.support.fake_api import FakeApi, Hang, Step, closed_port, status, store_on
 from tests.support.kubeconfigs import kubeconfig, plugin
@@ -57,11 +56,8 @@ def trouble(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     with ExitStack() as stack:
         url = closed_port() if step is None else stack.enter_context(FakeApi(step).running()).url
 
-        def store(*_: object, **_options: Any) -> object:
-            seconds = 0.2 if step is Hang else 15.0
-            return store_on(url, time=Clock(), longest=seconds)
-
-        monkeypatch.setattr(connect, "connect", store)
+        seconds = 0.1 if step is Hang else 15.0
+        monkeypatch.setattr(connect, "connect", lambda *_, **__: store_on(url, longest=seconds))
         yield said
 
 
@@ -93,6 +89,7 @@ def test_requests_of_a_run_end_with_its_timeout(invoke: Invoke, monkeypatch: pyt
         return Site().store
 
     monkeypatch.setattr(kube_store, "connect", connected)
+    monkeypatch.setattr(connect, "context", hurried(connect.context))
     invoke("run", *TO, "--stop-operator", "--timeout", "10m")
     assert 0 < left[0] <= 600
 
