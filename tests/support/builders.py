@@ -68,7 +68,6 @@ def outlook_of(snapshot: Snapshot, running: str | None = None) -> list[Target]:
 
 
 def hashes_of(pcs: JSON, scheme: str) -> podcliqueset.SetHashes:
-    """The hashes that a scheme gives a set."""
     return podcliqueset.SetHasher(pcs).under(schemes.by_name(scheme))
 
 
@@ -127,17 +126,14 @@ class World:
         return found
 
     def all(self, kind: str) -> list[JSON]:
-        """Every object of a kind."""
         return [o for o in self.objects if o["kind"] == kind]
 
     @property
     def pcs(self) -> JSON:
-        """The only PodCliqueSet."""
         (found,) = self.all("PodCliqueSet")
         return found
 
     def hashes(self, scheme: str) -> podcliqueset.SetHashes:
-        """The hashes of the only PodCliqueSet under a scheme."""
         return hashes_of(self.pcs, scheme)
 
     def edit(self, name: str = "front") -> World:
@@ -178,7 +174,6 @@ class World:
         return self
 
     def copy(self) -> World:
-        """The same objects, apart."""
         return World(copy.deepcopy(self.objects))
 
     # --- what the migrator makes of it ---------------------------------------------------------------------------
@@ -222,18 +217,15 @@ class World:
         now: datetime | None = NOW,
         is_cluster: bool = True,
     ) -> Plan:
-        """What a run would do."""
         options = options_of(target, source, allow=allowed_codes(allow), skip_refused=skip_refused, namespace=namespace)
         known = Known(now, resumes=resumes, recorded=recorded)
         return make_plan(self.snapshot(is_cluster=is_cluster), options, known)
 
     def decide(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> SetPlan:
-        """What a run would do with the only tree."""
         (found,) = self.plan(source, target, **options).set_plans
         return found
 
     def findings(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> list[Finding]:
-        """All findings of the only tree."""
         return list(self.decide(source, target, **options).findings)
 
     def revert(self, source: str = "legacy-1.34", target: str = "legacy-1.35") -> Plan:

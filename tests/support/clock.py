@@ -31,11 +31,9 @@ class Clock:
         self.on_sleep: list[Callable[[float], object]] = []
 
     def __call__(self) -> float:
-        """Monotonic seconds."""
         return self.seconds
 
     def now(self) -> datetime:
-        """Wall time."""
         return START + timedelta(seconds=self.seconds)
 
     def sleep(self, seconds: float) -> None:

@@ -61,7 +61,6 @@ class Printed:
 
     @property
     def json(self) -> Any:
-        """The document on stdout."""
         return json.loads(self.out)
 
     @property
@@ -117,7 +116,6 @@ class Invoke:
         return printed
 
     def on(self, store: MemoryCluster) -> MemoryCluster:
-        """Let the command line find this cluster from now on."""
         self._monkeypatch.setattr(connect, "connect", lambda *_, **__: store)
         self._monkeypatch.setattr(connect, "context", _hurried)
         return store

@@ -106,7 +106,6 @@ class MemoryCluster(Objects):
         return [r for r in self.requests if r.number and (not resources or r.resource in resources)]
 
     def names(self, resource: Resource) -> list[str]:
-        """The names of all objects of a kind."""
         return [body["metadata"]["name"] for body in self.everything(resource)]
 
     def meanwhile(
@@ -136,13 +135,11 @@ class MemoryCluster(Objects):
     # --- the seam -----------------------------------------------------------------------------------------------------
 
     def in_dry_run(self) -> MemoryCluster:
-        """See :meth:`migrator.cluster.Cluster.in_dry_run`."""
         other = copy.copy(self)
         other.dry_run = True
         return other
 
     def within(self, left: Callable[[], float]) -> MemoryCluster:
-        """See :meth:`migrator.cluster.Cluster.within`."""
         other = copy.copy(self)
         other._left = left
         return other
@@ -157,7 +154,6 @@ class MemoryCluster(Objects):
         field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> tuple[T, ...]:
-        """See :meth:`migrator.cluster.Cluster.list`."""
         with self._sent(Request("list", resource, namespace or "", "")):
             with self._state.lock:
                 found = [
@@ -171,20 +167,16 @@ class MemoryCluster(Objects):
             return tuple(map(project, found))
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
-        """See :meth:`migrator.cluster.Cluster.kinds`."""
         return tuple(r for r in RESOURCES if r.group == group and r not in self._without)
 
     def short_names(self, group: str) -> Mapping[str, str]:
-        """See :meth:`migrator.cluster.Cluster.short_names`."""
         return self.served if group == "grove.io" else {}
 
     def get(self, resource: Resource, namespace: str, name: str) -> JSONObject:
-        """See :meth:`migrator.cluster.Cluster.get`."""
         with self._sent(Request("get", resource, namespace, name)), self._state.lock:
             return copied(self._find(resource, namespace, name))
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
-        """See :meth:`migrator.cluster.Cluster.create`."""
         wanted = copied(body)
         metadata = wanted.setdefault("metadata", {})
         name = metadata.get("name", "")
@@ -204,7 +196,6 @@ class MemoryCluster(Objects):
     def patch(
         self, resource: Resource, namespace: str, name: str, ops: ReadOnly[Op], *, subresource: str = ""
     ) -> JSONObject:
-        """See :meth:`migrator.cluster.Cluster.patch`."""
         request = Request("patch", resource, namespace, name, subresource, tuple(ops), dry_run=self.dry_run)
         with self._sent(request), self._state.lock:
             old = self._find(resource, namespace, name)
@@ -254,7 +245,6 @@ class MemoryCluster(Objects):
 
 
 def _fields(body: JSONObject) -> dict[str, str]:
-    """The fields by which a list can be narrowed."""
     return {"status.phase": (body.get("status") or {}).get("phase", ""), "metadata.name": body["metadata"]["name"]}
 
 

@@ -31,7 +31,6 @@ def _no_collection() -> Iterator[None]:
 
 
 def renamed(**metadata: Any) -> str:
-    """The pod with other metadata, as JSON."""
     return json.dumps({**POD, "metadata": {**POD["metadata"], **metadata}})
 
 

@@ -25,7 +25,6 @@ TRIMS: dict[str, tuple[Trim, str]] = {
 
 
 def raw(kind: str) -> dict[str, Any]:
-    """A well-formed object of a kind."""
     return World().grow(maps=True).of(kind, TRIMS[kind][1])
 
 

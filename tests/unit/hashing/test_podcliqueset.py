@@ -113,7 +113,6 @@ LEGACY = schemes.by_name("legacy-1.34")
 
 
 def with_template(**fields: Any) -> dict[str, Any]:
-    """A PodCliqueSet with these fields in its template."""
     pcs = standalone()
     pcs["spec"]["template"] |= fields
     return pcs

@@ -27,7 +27,6 @@ def planned(
 
 
 def advised(plan: Plan) -> list[str]:
-    """The CRDs that are to be deleted."""
     return [advice.ref.name for advice in plan.advisories if advice.issue.code == crds.CLASHING.code]
 
 

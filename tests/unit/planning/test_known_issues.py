@@ -41,7 +41,6 @@ def standalone_only(*, replicas: int = 1, zero: bool = True) -> World:
 
 
 def groups_only() -> World:
-    """A set of one scaling group at zero."""
     return World().grow(cliques=[clique("work")], groups={"sg": ["work"]}, pods=0).put(*GROUP, "/spec/replicas", 0)
 
 
@@ -62,7 +61,6 @@ def for_kai(*queues: str | None) -> World:
 
 
 def for_scheduler(*names: str | None) -> World:
-    """A set whose cliques name these schedulers."""
     world = World().grow()
     for entry, name in zip(world.pcs["spec"]["template"]["cliques"], names, strict=True):
         entry["spec"]["podSpec"]["schedulerName"] = name
@@ -82,18 +80,15 @@ def unscheduled(of: tuple[str, str], status: str = "False", pods: int = 0) -> Wo
 
 
 def small(replicas: int | None) -> World:
-    """A scaling group that needs two replicas."""
     return World().grow().put(*GROUP, "/spec/minAvailable", 2).put(*GROUP, "/spec/replicas", replicas)
 
 
 def topology(name: str | None = None, clique: int = 0) -> World:
-    """A topology constraint of one clique."""
     constraint = {"packDomain": "rack"} | ({"topologyName": name} if name else {})
     return World().grow().put(*SET, f"/spec/template/cliques/{clique}/topologyConstraint", constraint)
 
 
 def auto_mnnvl() -> World:
-    """A set whose pods get their claims by annotation."""
     return World().grow().put(*SET, "/metadata/annotations", {"grove.io/auto-mnnvl": "enabled"})
 
 
@@ -103,7 +98,6 @@ def pod_of_a_group() -> World:
 
 
 def stray() -> World:
-    """A pod of another hash under a PodClique that was never updated."""
     return World().grow(progress=()).put(*POD, LABEL)
 
 

@@ -18,7 +18,6 @@ BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def problems(world: World, target: str = "legacy-1.35", **more: Any) -> list[Problem]:
-    """What speaks against a migration of these objects."""
     return list(problems_of(world.snapshot(), schemes.by_name(target), **more))
 
 

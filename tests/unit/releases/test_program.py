@@ -194,7 +194,6 @@ def test_a_program_that_is_cut_off_anywhere_is_refused(names: tuple[str, ...]) -
 
 
 def outcome(data: bytes) -> Scheme | None:
-    """The scheme of a program, nothing where it is refused."""
     try:
         return program.read(data).scheme
     except MigratorError:

@@ -224,7 +224,6 @@ def test_a_state_names_refusals_and_no_warnings() -> None:
 
 @cache
 def bad_night() -> Plan:
-    """37 sets, some of which refuse."""
     return World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False)
 
 

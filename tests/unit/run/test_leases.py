@@ -74,7 +74,6 @@ def put_lease(
 
 
 def write(cluster: MemoryCluster, name: str = OWN_LEASE, **spec: object) -> None:
-    """Let another process write fields of a Lease."""
     cluster.edit(LEASES, NAMESPACE, name, lambda body: body["spec"].update(spec))
 
 
@@ -277,6 +276,13 @@ def test_a_free_lease_that_cannot_be_taken_says_why(cluster: MemoryCluster, leas
     cluster.fail(LostReply("no space"), verb="create", times=3)
     with pytest.raises(ClusterError, match=r"grove-migrator is free, and could not be taken: no space$"):
         leases.obtain()
+
+
+def test_an_operators_lease_that_cannot_be_parked_says_why(cluster: MemoryCluster, ours: Leases) -> None:
+    """The same of the operator's."""
+    cluster.fail(LostReply("no space"), verb="create", times=3)
+    with pytest.raises(ClusterError, match=r"election is free, and could not be taken: no space$"):
+        ours.park()
 
 
 def test_the_end_of_a_hold_says_why_no_renewal_succeeded(cluster: MemoryCluster, clock: Clock, ours: Leases) -> None:

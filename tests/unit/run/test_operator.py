@@ -50,7 +50,6 @@ def pod(name: str, *, image: str = IMAGE, terminating: bool = False, phase: str 
 
 
 def installed(*more: JSONObject, replicas: int = 1) -> MemoryCluster:
-    """A cluster with one installation, one pod, and more objects."""
     return MemoryCluster(deployment(replicas=replicas), pod("grove-operator-1"), *more)
 
 
@@ -59,14 +58,12 @@ def look(cluster: MemoryCluster, flag: str | None = None) -> operator.Found:
 
 
 def found_in(cluster: MemoryCluster, flag: str | None = None) -> operator.Operator:
-    """Find the operator, which must be there."""
     found = look(cluster, flag).operator
     assert found is not None
     return found
 
 
 def refusals(cluster: MemoryCluster, flag: str | None = None) -> str:
-    """What the findings refuse, as one text."""
     found = look(cluster, flag).findings
     return "; ".join(f"{one.code}: {one}" for one in found if one.severity is Severity.REFUSAL)
 

@@ -66,7 +66,6 @@ class Site(MemoryCluster):
         self.put(lease)
 
     def make_a_pod_anew(self) -> None:
-        """Let a pod be younger than the migration."""
         self.change(lambda pod: pod["metadata"].update(creationTimestamp=LATER), kinds.PODS, "web-0-front-0")
 
 

@@ -27,12 +27,10 @@ def trapped(first: str = "worker", then: str = "prefill-worker") -> World:
 
 
 def renamed() -> World:
-    """A set of which a clique has another name than its PodClique."""
     return World().grow().put(*SET, "/spec/template/cliques/0/name", "renamed")
 
 
 def unlabelled(label: str) -> World:
-    """A set with a pod that lacks a label."""
     return World().grow().take("Pod", "web-0-front-0", pointer("metadata", "labels", label))
 
 

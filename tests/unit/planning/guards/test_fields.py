@@ -15,7 +15,6 @@ PATH = "/spec/template/cliques/0/spec/podSpec"
 
 
 def spec(**fields: Any) -> dict[str, Any]:
-    """A set with one clique."""
     return {"template": {"cliques": [{"name": "a", "spec": {"podSpec": fields}}]}}
 
 

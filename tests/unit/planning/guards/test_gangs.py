@@ -16,7 +16,6 @@ CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-s
 
 
 def condition(kind: str, status: str, since: datetime | str | None) -> list[dict[str, Any]]:
-    """A condition as the operator stores it."""
     text = since.isoformat().replace("+00:00", "Z") if isinstance(since, datetime) else since
     return [{"type": kind, "status": status, "reason": "Because", "lastTransitionTime": text}]
 

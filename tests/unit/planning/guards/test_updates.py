@@ -37,7 +37,6 @@ def gone(*names: str) -> Edit:
 
 
 def opened(*of: tuple[str, str]) -> Edit:
-    """Begin updates that have not ended."""
     return lambda world: [world.put(*one, PROGRESS, dict(STARTED)) for one in of]
 
 

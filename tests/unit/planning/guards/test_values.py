@@ -137,7 +137,6 @@ def pruned() -> World:
 
 
 def unreconciled() -> World:
-    """A set that stores no generation hash."""
     return World().grow().take("PodCliqueSet", "web", "/status/currentGenerationHash")
 
 
@@ -237,12 +236,10 @@ def test_a_stray_value_in_a_finished_tree_is_compared_with_the_target_alone() ->
 
 
 def two() -> World:
-    """A set, and another one of other templates."""
     return World().grow().grow("other", cliques=[clique("front", image="other:1"), clique("work", image="other:1")])
 
 
 def template(world: World) -> str:
-    """The source's hash of clique ``front``."""
     return hashes_of(world.of("PodCliqueSet", "web"), "legacy-1.34").templates["front"]
 
 
