@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import SetHasher
 from testbed.trees import Object, State, grow, of_kind
 from testbed.workloads import clique, disaggregated, pod_clique_set, standalone
+from tests.support.builders import hashes_of
 
 SETS: Final = 37
 SOURCE: Final = "legacy-1.34"
@@ -24,7 +23,7 @@ _MODELS: Final = ("llama-70b", "mixtral", "embedder", "reranker", "whisper", "di
 
 def fleet(*, troubled: bool = False) -> list[Object]:
     """Every object, set by set; ``troubled`` makes every eighth set or so refuse or warn."""
-    grown = [grow(pcs, SetHasher(pcs).under(schemes.by_name(SOURCE)), _state(pcs)) for pcs in _sets()]
+    grown = [grow(pcs, hashes_of(pcs, SOURCE), _state(pcs)) for pcs in _sets()]
     if troubled:
         for number, objects in enumerate(grown):
             _trouble(number, objects)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import SetHasher
 from migrator.releases.table import releases
+from tests.support.builders import hashes_of
 from tests.support.command_line import Invoke
 
 
@@ -54,7 +54,7 @@ def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, invo
     table = [scheme.name for scheme in schemes.all_schemes()]
     assert [(line["name"], line["scheme"]) for line in lines] == [(name, s) for name in ("z", "a") for s in table]
     assert {tuple(line) for line in lines} == {("namespace", "name", "scheme", "generationHash", "podTemplateHashes")}
-    expected = SetHasher(pcs("z", "b", "a")).under(schemes.by_name("legacy-1.34"))
+    expected = hashes_of(pcs("z", "b", "a"), "legacy-1.34")
     assert lines[1]["namespace"] == "prod"
     assert lines[1]["generationHash"] == expected.generation
     assert list(lines[1]["podTemplateHashes"].items()) == [(c, expected.templates[c]) for c in ("b", "a")]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from migrator.hashing import podcliqueset, schemes
 from migrator.kinds import LEASES
 from migrator.run.leases import RECORD
 from testbed import trees
 from testbed.workloads import disaggregated, standalone
+from tests.support.builders import hashes_of
 from tests.support.command_line import HOME, Invoke, written
 from tests.support.memory_store import MemoryCluster
 
@@ -38,24 +38,14 @@ def planted(value: Any, numbers: Iterator[int], key: str = "") -> Any:
     return f"{MARK}-{next(numbers)}-{value}" if isinstance(value, str) else value
 
 
-def sets() -> list[Object]:
-    """Two PodCliqueSets with a mark in every string of every template: labels, annotations, and all of the pod spec."""
-    numbers = itertools.count()
-    found = [standalone(), disaggregated()]
-    for pcs in found:
-        for clique in pcs["spec"]["template"]["cliques"]:
-            for part in ("labels", "annotations"):
-                clique[part] = planted(clique[part], numbers)
-            clique["spec"]["podSpec"] = planted(clique["spec"]["podSpec"], numbers)
-    assert next(numbers) > 100
-    return found
-
-
 def grown() -> list[Object]:
-    """The sets with all that they own, as an operator of the old scheme leaves them."""
-    return [
-        item for pcs in sets() for item in trees.grow(pcs, podcliqueset.SetHasher(pcs).under(schemes.by_name(FROM)))
-    ]
+    """Two sets with all that they own, and a mark in every string of every template: labels, annotations, pod spec."""
+    numbers, found = itertools.count(), [standalone(), disaggregated()]
+    for clique in (clique for pcs in found for clique in pcs["spec"]["template"]["cliques"]):
+        clique |= {part: planted(clique[part], numbers) for part in ("labels", "annotations")}
+        clique["spec"]["podSpec"] = planted(clique["spec"]["podSpec"], numbers)
+    assert next(numbers) > 100
+    return [item for pcs in found for item in trees.grow(pcs, hashes_of(pcs, FROM))]
 
 
 def template_of(pcs: Object) -> Object:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import pytest
 
 from migrator.errors import ClusterError, Forbidden, IncompleteDump, NotFound, Unreachable
 from migrator.grove.objects import Snapshot
+from migrator.kinds import PODS
 from migrator.run.snapshot import read_snapshot
 from tests.support.builders import DELETION, LATER, OLD, World
 from tests.support.memory_objects import RESOURCES
-from tests.support.memory_store import MemoryCluster
+from tests.support.memory_store import MemoryCluster, Request
 from tests.support.tables import table
 
 
@@ -207,6 +209,24 @@ def test_a_pod_that_waits_has_not_finished() -> None:
     assert finished == {"web-0-front-2", "web-0-front-3"}
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_pod_that_starts_between_two_lists_has_not_finished(number: int) -> None:
+    """It is pending until this list of pods is asked for, and runs from then on: its GPUs count."""
+    store, lists = MemoryCluster(*World().grow(pods=1).objects), count(1)
+
+    def turn(phase: str) -> None:
+        store.edit(PODS, "default", "web-0-front-0", lambda pod: pod.update(status={"phase": phase}))
+
+    def start(request: Request) -> None:
+        if request.resource == PODS and next(lists) == number:
+            turn("Running")
+
+    turn("Pending")
+    store.before.append(start)
+    [tree] = read_snapshot(store, phases=True).trees
+    assert [pod.ref.name for clique in tree.pod_cliques for pod in clique.pods if pod.finished] == []
+
+
 # --- dumps ------------------------------------------------------------------------------------------------------------
 
 
@@ -240,14 +260,14 @@ def test_a_complete_dump_is_accepted(objects: list[dict[str, Any]]) -> None:
 
 CLIQUES = "PodCliqueSet default/web, but none of its PodCliques;"
 GROUPS = "PodCliqueSet default/web, but none of its PodCliqueScalingGroups;"
-PODS = "PodClique default/web-0-front, but none of its pods;"
+NO_PODS = "PodClique default/web-0-front, but none of its pods;"
 
 
 @table(
     "world missing",
     ("A dump of only some kinds lacks its PodCliques.", (without(World().grow(), "PodClique"), CLIQUES)),
     ("Or its scaling groups.", (without(World().grow(), "PodCliqueScalingGroup"), GROUPS)),
-    ("Or its pods.", (without(World().grow(), "Pod"), PODS)),
+    ("Or its pods.", (without(World().grow(), "Pod"), NO_PODS)),
     (
         "Standalone cliques are missed once the operator made them: without an error of its own.",
         (World([{**WHOLE.pcs, "status": {"currentGenerationHash": OLD}}]), CLIQUES),
@@ -255,7 +275,7 @@ PODS = "PodClique default/web-0-front, but none of its pods;"
     ("Or if replicas are counted.", (World([{**WHOLE.pcs, "status": {**FAILED, "availableReplicas": 1}}]), CLIQUES)),
     (
         "A PodClique that counts pods must have some, even under a set that is scaled to zero.",
-        (without(World().grow(groups={}), "Pod").put("PodCliqueSet", "web", "/spec/replicas", 0), PODS),
+        (without(World().grow(groups={}), "Pod").put("PodCliqueSet", "web", "/spec/replicas", 0), NO_PODS),
     ),
 )
 def test_a_dump_without_a_kind_is_incomplete(world: World, missing: str) -> None:
