@@ -25,7 +25,6 @@ from hypothesis.stateful import (
 )
 
 from tests.faults import cluster, users
-from tests.faults.interleaving import Interleaving
 from tests.faults.invariants import none
 from tests.faults.operators import ALPHA_11, ALPHA_12_RC1, MAIN, Line
 from tests.faults.process import DONE, MOMENTS, NO_RECORD, REFUSED, STUCK, At, Ending, Moment, Step
@@ -50,7 +49,10 @@ class RunFault:
         lasts = fault is not None and fault.lasts and self.write < step.write
         if step.moment != self.moment or not (lasts or self.write == step.write):
             return
-        if fault is None:
+        if self.kind in _OTHERS:
+            if not clusters.upgraded:
+                clusters.check_ending(clusters.world.run(code=None, **_OTHERS[self.kind]), **_OTHERS[self.kind])
+        elif fault is None:
             clusters.happens(self.kind, self.choice, 1 + self.choice % 3, written=True)
         elif fault.may(step):
             clusters.restored = clusters.restored or self.kind == RESTORED
@@ -67,10 +69,13 @@ def at_writes(clusters: ShadowedCluster, faults: Sequence[RunFault]) -> At:
     return strike
 
 
+#: Another command, from its beginning to its end, while the first one stands still.
+_OTHERS: Final = {"another run": {"revert": False}, "a revert beside it": {"revert": True}}
+
 #: What leads to endings after a write, and what only a check right before each write sees, comes more often.
 _KINDS: Final = (
     *("a kill", "a kill", "a lost reply", "a conflict", "a failed test", "an outage", *["a lasting outage"] * 2),
-    *(*["a theft of the Leases"] * 4, "a long pause", "SIGTERM", *[RESTORED] * 3, *users.USERS),
+    *(*["a theft of the Leases"] * 4, "a long pause", "SIGTERM", *[RESTORED] * 3, *_OTHERS, *_OTHERS, *users.USERS),
 )
 
 run_faults: Final = st.builds(
@@ -193,24 +198,12 @@ class Machine(RuleBasedStateMachine):
         assert ending.code == DONE, str(ending)
         none(f"left by a revert that ended with {ending}", self.clusters.left())
 
-    @precondition(lambda self: self.clusters.pending and not self.clusters.upgraded)
-    @rule(seed=st.integers(0, 99), found=run_faults, second=st.booleans())
-    def two_migrators(self, seed: int, found: RunFault, *, second: bool) -> None:
-        """Two runs, or a run and a revert, at the same time; the first with a fault."""
-        one, other = (at_writes(self.clusters, faults_of_one) for faults_of_one in ((found,), ()))
-        endings = Interleaving(self.clusters.world, seed).run([(one, {"revert": False}), (other, {"revert": second})])
-        self._note(endings[0], revert=False)
-        self._note(endings[1], revert=second)
-
     def _run(self, found: Sequence[RunFault], **options: Any) -> Ending:
         self.clusters.restored = self.clusters.restored and self.clusters.world.replicas > 0
         ending = self.clusters.world.run(at_writes(self.clusters, found), code=None, **options)
-        self._note(ending, revert=options.get("revert", False))
-        return ending
-
-    def _note(self, ending: Ending, *, revert: bool) -> None:
         self.ended[ending.code] += 1
-        self.clusters.check_ending(ending, revert=revert)
+        self.clusters.check_ending(ending, revert=options.get("revert", False))
+        return ending
 
     @invariant()
     def what_must_hold(self) -> None:

@@ -84,9 +84,8 @@ class Process:
     """A migrator: its identity, its clock, its life.
 
     ``writes`` are those that it sent, ``applied`` those of them that the cluster applied. ``at`` is called before and
-    after each step; the process meets the error that it raises. ``gate`` is where it lets others go first; ``sleep``
-    passes its time. ``skew`` is by how much its wall clock is wrong; ``log`` is what it logs to, if anything.
-    ``namespace`` is that of its pod, if it runs in one.
+    after each step; the process meets the error that it raises. ``sleep`` passes its time. ``skew`` is by how much its
+    wall clock is wrong; ``log`` is what it logs to, if anything. ``namespace`` is that of its pod, if it runs in one.
     """
 
     _numbers: Final = count(1)
@@ -95,7 +94,6 @@ class Process:
         self,
         world: World,
         *,
-        gate: Callable[[], None] = lambda: None,
         sleep: Callable[[float], None] | None = None,
         at: At | None = None,
         log: Any = None,
@@ -111,7 +109,6 @@ class Process:
         self._steps = count(1)
         self._dead = False
         self._delay: float | None = None
-        self._gate = gate
         self._sleep = sleep or world.advance
         self._at = at or (lambda _step: None)
         self._log = log
@@ -201,8 +198,6 @@ class Process:
         self._live()
         if request.resource != LEASES:
             self.renew()
-        self._gate()
-        self._live()
         if request.writes and left() <= 0:
             yield
             return
