@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 from migrator.cluster import LONGEST_WRITE
@@ -81,6 +80,15 @@ def _jump(by: timedelta) -> Callable[[Process], object]:
     return strike
 
 
+def _forget(process: Process) -> None:
+    process.world.rewrite_record()
+
+
+def _forget_and_end(process: Process) -> None:
+    _forget(process)
+    process.stop.set()
+
+
 _REQUESTS: Final = frozenset({"read", "dry run", "write"})
 _SENT: Final = frozenset({"write", "dry run"})
 _ALL: Final = (
@@ -117,20 +125,10 @@ _ALL: Final = (
     ),
     Fault("a clock that jumps ahead", _jump(_YEAR)),
     Fault("a clock that jumps back", _jump(-_YEAR)),
+    Fault("a deleted record", _forget, moments=MOMENTS),
+    Fault("a deleted record, and SIGTERM", _forget_and_end, moments=MOMENTS),
 )
 FAULTS: Final = {fault.name: fault for fault in _ALL}
-
-
-def _forget(process: Process, *, and_end: bool) -> None:
-    process.world.rewrite_record()
-    if and_end:
-        process.stop.set()
-
-
-#: The record is deleted, and perhaps the process told to end: not among the others, as a revert needs the record.
-FORGOTTEN: Final = {
-    and_end: Fault("a deleted record", partial(_forget, and_end=and_end), moments=MOMENTS) for and_end in (False, True)
-}
 
 
 def able(command: Command, name: str) -> list[Step]:
@@ -152,34 +150,19 @@ def strikes(fault: Fault, where: Step) -> At:
 def suffer(command: Command, name: str, where: Step) -> int:
     """One history: what the exit code says is so, and what comes next ends well: a rerun or a revert, by turns.
 
-    Returns that exit code.
+    A revert needs the record, so that one which was deleted is followed by a rerun. Returns that exit code.
     """
     world = prepared(command)
+    forgets, second = "deleted" in name, (where.number + len(where.moment)) % 2 == 0
+    world.keeps_lease = forgets and second
     process = world.start(at=strikes(FAULTS[name], where))
     ending = perform(process, command)
     none("lies", world.lies(ending, command))
     wrote_as_claimed(process, command, ending)
-    assert world.record or world.holder != PARKED, "operators are kept out, and no record says why"
-    put_right(world, command, back=(where.number + len(where.moment)) % 2 == 0)
+    if world.holder == PARKED:
+        assert world.replicas == 0 if forgets else world.record, f"nothing says why operators are kept out: {ending}"
+    put_right(world, command, back=second and not forgets)
     return ending.code
-
-
-def forgotten(command: Command, where: Step, *, told_to_end: bool, keeps_lease: bool) -> None:
-    """Somebody deletes the record at that step: the exit code is true, and a rerun migrates everything.
-
-    The process may be ``told_to_end`` in the same moment, and an operator that is stopped may keep its Lease.
-    """
-    world = prepared(command)
-    world.keeps_lease = keeps_lease
-
-    process = world.start(at=strikes(FORGOTTEN[told_to_end], where))
-    ending = perform(process, command)
-    none("lies", world.lies(ending, command))
-    wrote_as_claimed(process, command, ending)
-    assert not (world.replicas and world.holder == PARKED), f"an operator is locked out: {ending}"
-    world.run()
-    assert world.grove() == world.after
-    assert world.replicas == 0
 
 
 def wrote_as_claimed(process: Process, command: Command, ending: Ending) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults import cluster
-from tests.faults.process import DONE, MOMENTS, STUCK, Moment, Step, raising, when
-from tests.faults.products import FAULTS, FORGOTTEN, able, forgotten, overtaken, strikes, suffer
-from tests.faults.steps import COMMANDS, killed, steps
+from tests.faults.process import MOMENTS, Moment, raising, when
+from tests.faults.products import FAULTS, able, overtaken, suffer
+from tests.faults.steps import COMMANDS, steps
 from tests.faults.world import Command, World
 
 #: In a bounded run one step of so many.
@@ -34,35 +33,6 @@ def test_a_fault_at_any_step_is_told_truthfully(command: Command, name: str, eve
     offset = 7 * [*FAULTS].index(name)
     for step in able(command, name)[offset % every :: every]:
         suffer(command, name, step)
-
-
-@EVERY
-@pytest.mark.parametrize("keeps_lease", [False, True], ids=["", "the operator keeps its Lease"])
-@pytest.mark.parametrize("told_to_end", [False, True], ids=["", "told to end"])
-@pytest.mark.parametrize("command", ["forward", "revert"])
-def test_a_record_that_is_deleted_during_a_run_is_told_truthfully(
-    command: Command, every: int, *, told_to_end: bool, keeps_lease: bool
-) -> None:
-    """Nothing is known of what was begun: never exit 0 beside old hashes, and a rerun migrates everything."""
-    for step in steps(command)[2 * told_to_end + keeps_lease :: every]:
-        forgotten(command, step, told_to_end=told_to_end, keeps_lease=keeps_lease)
-
-
-@EVERY
-def test_a_record_that_is_deleted_during_a_rerun_is_no_success_beside_the_old_operator(every: int) -> None:
-    """A run died after its last patch, and somebody starts two old operators: exit 0 only once they are stopped."""
-
-    def half_migrated() -> World:
-        world = killed(-1)
-        world.upgrade(cluster.OLD_IMAGE, replicas=2)
-        return world
-
-    found = list[Step]()
-    half_migrated().run(found.append)
-    for where in [step for step in found if step.moment == "before"][::every]:
-        world = half_migrated()
-        ending = world.run(strikes(FORGOTTEN[False], where), code=None)
-        assert ending.code == STUCK or (ending.code, world.replicas, world.grove() == world.after) == (DONE, 0, True)
 
 
 @pytest.mark.parametrize(("first", "second"), [("forward", "revert"), ("revert", "forward")])
