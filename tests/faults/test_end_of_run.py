@@ -197,10 +197,9 @@ def test_a_run_that_stood_still_gives_back_no_lease_that_another_one_has_parked(
 
 @LASTS
 @pytest.mark.parametrize("name", ["an outage", "a rejection", "two signals"])
-def test_a_revert_with_nothing_to_restore_gives_the_operator_back_all_the_same(name: str, *, lasts: bool) -> None:
-    """Every set was made again since, and the scale-up fails: it is tried again, and 0 means that it runs."""
+def test_a_revert_ends_well_only_once_the_operator_is_given_back(name: str, *, lasts: bool) -> None:
+    """The scale-up fails: it is tried again, and 0 means that the operator runs."""
     world = finished()
-    users.make_again(world)
     scales = when(
         lambda step: (step.subresource, step.moment) == ("scale", "before") and step.write > 0,
         lambda step: FAULTS[name].strike(step.process),

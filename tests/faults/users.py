@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -122,18 +121,6 @@ def _containers(clique: Object) -> list[Object]:
 
 def _pick(found: Sequence[Any], choice: int) -> Any:
     return found[choice % len(found)]
-
-
-def make_again(world: World) -> None:
-    """A user deletes all sets and makes them again, and the next operator fills them: other uids, the same hashes."""
-    found = world.grove()
-    text = json.dumps([*found.values()])
-    for item in found.values():
-        text = text.replace(item["metadata"]["uid"], f"{item['metadata']['uid'][:-1]}x")
-    for kind, namespace, name in found:
-        world.store.drop(cluster.RESOURCES[kind], namespace, name, cascade=False)
-    for item in json.loads(text):
-        world.store.put(item)
 
 
 def stops(steps: list[Step]) -> int:
