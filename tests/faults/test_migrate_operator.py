@@ -27,15 +27,6 @@ def world() -> World:
     return made
 
 
-def installs(image: str) -> Callable[[World], object]:
-    """Others install an operator in another namespace, where no Lease of ours keeps it out."""
-    elsewhere = (
-        installation.deployment(image, namespace="elsewhere", observed=True),
-        installation.pod(image, namespace="elsewhere"),
-    )
-    return lambda world: [world.store.put(item) for item in elsewhere]
-
-
 def sneaks(world: World) -> None:
     """Others run a pod of the old operator without its Deployment, as `kubectl run` does."""
     world.store.put(installation.pod(cluster.OLD_IMAGE, name="sneaky"))
@@ -51,7 +42,6 @@ def deploys(image: str) -> Callable[[World], object]:
     ("The next release waits for its Lease, and finds its own hashes.", (deploys(cluster.NEW_IMAGE), DONE, "")),
     ("So does an image that --target-image names.", (deploys("registry.example/op:own"), DONE, "")),
     ("Any other image is a stranger's, and is stopped once more.", (deploys("registry.example/op:x"), DONE, "")),
-    ("A Lease keeps no operator of another namespace out.", (installs(cluster.NEW_IMAGE), STUCK, "")),
 )
 def test_an_operator_that_appears_among_the_writes(
     world: World, appears: Callable[[World], object], code: int, said: str

@@ -27,20 +27,6 @@ def judged_later(world: World) -> None:
     world.checker.learn()
 
 
-def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
-    """Once the record is closed, a revert needs --from, and knows by the image that the operator is the target's."""
-    world = finished()
-    world.upgrade()
-    world.rewrite_record()
-    ending = world.run(revert=True, code=NO_RECORD)
-    assert "--from" in str(ending)
-    assert world.grove() == world.after
-    assert world.replicas == 1
-    world.revert(replicas=0, source=cluster.SOURCE)
-    assert world.image == cluster.NEW_IMAGE
-    assert world.record == ""
-
-
 def test_a_revert_that_dies_without_its_record_leaves_no_parked_lease() -> None:
     """The record is deleted last: the old operator that was started again must not wait for an hour."""
     world = finished()
