@@ -36,7 +36,6 @@ class ShadowedCluster:
         self.next_line = line
         self.world, self.shadow = World(objects), World(objects)
         self._read: dict[int, tuple[str, invariants.Objects]] = {}
-        self._born = 0
         self.table = self.world.checker.table
         self.upgraded = self.done = self.meddled = self.restored = False
         self.pending = True
@@ -112,13 +111,12 @@ class ShadowedCluster:
         """
         name = users.set_named(choice)
         self.pending = True
-        self._born += 1
         if kind in users.EDITS and (any(hash_field.set_name == name for hash_field in self.translated()) or written):
             self.moved.add(name)
         if kind == "mark":
             self.marked |= users.marks(self.world, choice)
         outdated = self.translated().keys() - self.left().keys()
-        self._both(lambda world: users.act(world, kind, choice, number, born=self._born))
+        self._both(lambda world: users.act(world, kind, choice, number))
         self.returned |= outdated & self.left().keys()
 
     def old_operator(self, replacing: int | None) -> None:

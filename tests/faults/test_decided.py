@@ -332,7 +332,7 @@ def test_a_rerun_of_a_canonical_source_does_not_wait_for_an_operator_that_is_at_
 def test_a_revert_leaves_what_was_reordered_in_the_pause_of_a_canonical_source() -> None:
     """W15: that operator sees no edit, and replaces the pods; accepted, as only builds of main are canonical."""
     world = killed(world=other_source(cluster.grown_under("canonical-1.34")))
-    users.act(world, "reorder", 1, 1, born=1)
+    users.act(world, "reorder", 1, 1)
     world.run(revert=True)
     assert len(would_roll(world.grove(), "canonical-1.34")) == 3
 

@@ -182,7 +182,7 @@ def test_an_operator_that_was_changed_meanwhile(
 
     def change(_: Step) -> None:
         world.deploy(replicas=0, image=image, anew=another)
-        users.act(world, "edit", 0, 2, born=0)  # so that the run is refused
+        users.act(world, "edit", 0, 2)  # so that the run is refused
 
     ending = world.run(do_at(first("deployments", "scale"), "after", change), code=code)
     assert world.replicas == replicas
@@ -366,7 +366,7 @@ def test_a_set_that_is_being_deleted_is_left_alone() -> None:
 
 def test_a_pod_that_is_deleted_by_hand_fails_no_check() -> None:
     """The next operator replaces it: `verify --after-upgrade` passes."""
-    evict = partial(users.act, kind="evict", choice=3, number=1, born=0)
+    evict = partial(users.act, kind="evict", choice=3, number=1)
     for world, _ in among_writes(evict, "patient"):
         world.upgrade()
         assert world.operate(cluster.TARGET) == []
@@ -375,6 +375,6 @@ def test_a_pod_that_is_deleted_by_hand_fails_no_check() -> None:
 
 def test_a_foreign_value_is_seen() -> None:
     """A user writes a hash on a pod of a set: 6, never 0, and the pod keeps it."""
-    mark = partial(users.act, kind="mark", choice=0, number=1, born=0)
+    mark = partial(users.act, kind="mark", choice=0, number=1)
     for world, _ in among_writes(mark, "disagg", code=STUCK):
         assert users.FOREIGN in str(world.grove())

@@ -198,9 +198,7 @@ def test_a_message_says_what_the_hashes_are(said: str, *, revert: bool) -> None:
 def test_a_message_does_not_say_what_edited_sets_hold() -> None:
     """Rule 15: a value of the template before the edit may be an old one, so 6 claims neither."""
     world = World()
-    ending = world.run(
-        do_at(of_trees()[0].write, "after", lambda _: users.act(world, "edit", 1, 2, born=1)), code=STUCK
-    )
+    ending = world.run(do_at(of_trees()[0].write, "after", lambda _: users.act(world, "edit", 1, 2)), code=STUCK)
     assert MAY_DIFFER in str(ending)
 
 
@@ -208,7 +206,7 @@ def test_a_message_does_not_say_what_edited_sets_hold_after_a_revert() -> None:
     """Rule 15: a revert leaves the new hashes of the template before the edit, so 6 claims neither."""
     world = finished()
     world.deploy(replicas=0, image=cluster.NEW_IMAGE)
-    users.act(world, "edit", 1, 2, born=1)
+    users.act(world, "edit", 1, 2)
     read_back = list[Step]()
 
     def starts(step: Step) -> None:

@@ -133,7 +133,7 @@ def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pa
     world.run()
     for before in (pauses, not pauses):
         if before:
-            users.act(world, "evict", 4, 1, born=1)
+            users.act(world, "evict", 4, 1)
         world.upgrade()
         assert world.operate(cluster.TARGET, ALPHA_12_RC1) == []
     assert len(world.grove().keys() - world.before.keys()) == 1

@@ -265,7 +265,7 @@ def test_a_set_that_is_deleted_at_the_end_may_hold_anything() -> None:
     def leave(_: Step) -> None:
         stamp = {"deletionTimestamp": timestamp(world.now())}
         world.edit("disagg", lambda pcs: pcs["metadata"].update(stamp))
-        users.act(world, "mark", 0, 1, born=0)
+        users.act(world, "mark", 0, 1)
 
     assert "disagg" in users.marks(world, 0)
     world.run(do_at(of_trees()[-1].write, "after", leave))

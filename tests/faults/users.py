@@ -28,14 +28,14 @@ EDITS: Final[dict[str, Callable[[Object, int], object]]] = {
 USERS: Final = (*EDITS, "scale", "evict", "drain", "mark", "delete")
 
 
-def act(world: World, kind: str, choice: int, number: int, *, born: int) -> None:
-    """Do one of these to the object of that ``choice``; ``born`` distinguishes sets of one name."""
+def act(world: World, kind: str, choice: int, number: int) -> None:
+    """Do one of these to the object of that ``choice``."""
     if kind in EDITS:
         _edit(world, set_named(choice), choice, lambda clique: EDITS[kind](clique, number))
     elif kind == "scale":
         _scale(world, choice, number)
     elif kind == "delete":
-        _delete(world, set_named(choice), born if number > 1 else None)
+        _delete(world, set_named(choice), and_again=number > 1)
     elif kind == "mark":
         label = {LABEL_POD_TEMPLATE_HASH: FOREIGN}
         for pod in pod_chosen(world, choice):
@@ -105,13 +105,12 @@ def _scale(world: World, choice: int, replicas: int) -> None:
         world.store.edit(cluster.RESOURCES[key[0]], key[1], key[2], lambda body: body["spec"].update(replicas=replicas))
 
 
-def _delete(world: World, name: str, born: int | None) -> None:
-    """Delete a set with all that it owns; and make it again, with a uid of its own, if ``born`` tells which one."""
+def _delete(world: World, name: str, *, and_again: bool) -> None:
+    """Delete a set with all that it owns, and perhaps make it again, with a uid of its own."""
     world.store.drop(kinds.POD_CLIQUE_SETS, "default", name)
-    if born is not None:
+    if and_again:
         pcs = next(pcs for pcs, _ in cluster.sets() if pcs["metadata"]["name"] == name)
-        metadata = {**pcs["metadata"], "uid": f"uid-{name}-{born}", "labels": {}, "generation": 1}
-        world.store.put({**pcs, "metadata": metadata, "status": {}})
+        world.store.put({**pcs, "status": {}})
 
 
 def _containers(clique: Object) -> list[Object]:
