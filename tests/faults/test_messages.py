@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from migrator import kinds
-from migrator.errors import AGAIN, DELETE_JOB, MAY_DIFFER, ClusterError, Forbidden, Unreachable
+from migrator.errors import AGAIN, DELETE_JOB, MAY_DIFFER, STAY_AT_ZERO, ClusterError, Forbidden, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.leaving import UNREAD
 from migrator.run.operator import OperatorFlags
@@ -241,16 +241,6 @@ def test_beside_the_targets_operator_that_is_the_way_on_and_its_price_is_said(ma
     assert "If that does not help" not in said, "the remedy needs another operator, so it is left out"
 
 
-def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> None:
-    """An update that is in flight would end so at other times; now the operator must stay at zero."""
-    world = killed()
-    users.begin_update(world)
-    said = str(world.run(code=None))
-    assert "GM-101" in said, said
-    assert "at zero" in said, said
-    assert "operator finish" not in said, said
-
-
 @table(
     "dry_run",
     ("A rerun.", (False,)),
@@ -261,8 +251,10 @@ def test_after_an_edit_in_mid_run_the_same_command_is_no_advice(*, dry_run: bool
     world = killed(world=World(cluster.grown()))
     users.begin_update(world)
     said = str(world.run(code=STUCK, dry_run=dry_run))
+    assert STAY_AT_ZERO in said, said
     assert "Undo the run with `--revert`, let the old operator end this, and run again" in said, said
     assert "command again" not in said, said
+    assert "operator finish" not in said, said
 
 
 def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
