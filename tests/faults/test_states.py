@@ -16,7 +16,6 @@ from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
 from migrator.run.migration import look_ahead
 from migrator.run.preview import preview
-from migrator.run.seen import Observation
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.operators import would_roll
@@ -290,33 +289,11 @@ def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() ->
 # --- what a run would do, before it begins ----------------------------------------------------------------------------
 
 
-def ahead(world: World, *, stop_operator: bool = True) -> Observation:
-    options = RunOptions(options_of(target=cluster.TARGET), stop_operator=stop_operator)
-    return look_ahead(world.store, options, context_of(lambda: world.seconds, world.now))
-
-
-def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
-    """Operator, sets and the number of patches are those of the run that follows."""
-    world = World()
-    found, version = ahead(world), world.store.version
-    assert found.operator is not None
-    patches = len([*found.patches])
-    assert found.operator.replicas == 1
-    assert found.open_record is None
-    assert found.writes
-    process = world.start()
-    assert world.store.version == version
-    process.run()
-    assert process.wrote == patches
-    after = ahead(world)
-    assert [*after.patches] == []
-    assert after.open_record is None
-    assert not after.writes
-
-
 def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
-    found = ahead(World().die(kill_at(3, "after")), stop_operator=False)
+    world = World().die(kill_at(3, "after"))
+    options = RunOptions(options_of(target=cluster.TARGET), stop_operator=False)
+    found = look_ahead(world.store, options, context_of(lambda: world.seconds, world.now))
     assert found.open_record is not None
     assert found.writes
 
