@@ -172,16 +172,6 @@ class Process:
         self.world.later(seconds, arrive)
         raise LostReply("no answer")
 
-    def beside(self, *, alive: bool) -> Process:
-        """Another process, which begins while this one stands still or, ``alive``, renews its Leases."""
-
-        def sleep(seconds: float) -> None:
-            self.world.advance(seconds)
-            if alive:
-                self.renew()
-
-        return self.world.start(sleep=sleep)
-
     def renew(self) -> None:
         """Do what threads of its own do in the product."""
         for renewal in tuple(self._renewals):
@@ -261,23 +251,20 @@ class Process:
         )
 
     def _ended(self, command: Callable[[], object], code: Codes) -> Ending:
-        ending = self._ending(command)
-        none("wrong", self.world.checker.wrongs)
-        assert code is None or ending.code in (code if isinstance(code, tuple) else (code,)), str(ending)
-        return ending
-
-    def _ending(self, command: Callable[[], object]) -> Ending:
+        ending = Ending(DONE)
         try:
             command()
         except MigratorError as error:
-            return Ending(error.exit_code, error)
+            ending = Ending(error.exit_code, error)
         except Exception as error:  # noqa: BLE001 - as the command line does: a bug is 1
-            return Ending(1, error)
+            ending = Ending(FAILED, error)
         except KeyboardInterrupt as error:
-            return Ending(1, Interrupted(str(error)))
+            ending = Ending(FAILED, Interrupted(str(error)))
         except Killed:
-            return Ending(KILLED)
-        return Ending(0)
+            ending = Ending(KILLED)
+        none("wrong", self.world.checker.wrongs)
+        assert code is None or ending.code in (code if isinstance(code, tuple) else (code,)), str(ending)
+        return ending
 
 
 class _Connection(MemoryCluster):
@@ -322,6 +309,10 @@ def kill(step: Step) -> None:
 def kill_at(number: int, moment: Moment) -> At:
     """Kill the process at its write of that number."""
     return do_at(number, moment, kill)
+
+
+#: Kills a run once it has stopped the operator, before it has written anything.
+stopped: Final = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), kill)
 
 
 def raising(error: Callable[[], BaseException]) -> Callable[[object], None]:

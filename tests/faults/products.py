@@ -27,7 +27,6 @@ from tests.faults.invariants import none
 from tests.faults.process import (
     DONE,
     FAILED,
-    KILLED,
     MOMENTS,
     NO_RECORD,
     REFUSED,
@@ -211,27 +210,30 @@ def _last_look(command: Command) -> int:
 def overtaken(first: Command, second: Command, where: Step, *, alive: bool) -> None:
     """A whole second command while the first stands at one of its steps, or, ``alive``, renews its Leases there."""
     world = prepared(first)
-    met: list[Ending] = []
     found: list[dict[cluster.Key, Object]] = []
+
+    def sleep(seconds: float) -> None:
+        world.advance(seconds)
+        if alive:
+            process.renew()
 
     def at(step: Step) -> None:
         assert step.number < _STEPS, "the command does not end"
-        if (step.number, step.moment) != (where.number, where.moment) or met:
+        if (step.number, step.moment) != (where.number, where.moment) or found:
             return
-        met.append(Ending(KILLED))
         found.append(world.grove())
-        other = step.process.beside(alive=alive)
-        met[:] = [perform(other, second)]
-        if met[0].code == DONE and second != "verify":
-            assert world.grove() == (world.after if second == "forward" else world.undone), str(met[0])
-        wrote_as_claimed(other, second, met[0])
+        other = world.start(sleep=sleep)
+        ending = perform(other, second)
+        if ending.code == DONE and second != "verify":
+            assert world.grove() == (world.after if second == "forward" else world.undone), str(ending)
+        wrote_as_claimed(other, second, ending)
 
     process = world.start(at=at)
     ending = perform(process, first)
-    assert met
+    [seen] = found
     if ending.code == DONE and first != "verify":
-        seen = found[0] if where.number > _last_look(first) else world.grove()
-        assert seen == (world.after if first == "forward" else world.undone), (str(ending), str(met[0]))
+        seen = seen if where.number > _last_look(first) else world.grove()
+        assert seen == (world.after if first == "forward" else world.undone), str(ending)
     wrote_as_claimed(process, first, ending)
     assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, 7}, str(ending)
     world.advance(LONGER_THAN_A_LEASE)

@@ -15,7 +15,7 @@ from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, At, Ending, Step, kill, raising, when
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, At, Ending, Step, kill, raising, stopped, when
 from tests.faults.products import FAULTS, strikes
 from tests.faults.steps import finished, killed
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -357,7 +357,7 @@ def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(ends: str) 
             world.store.put(item)
     world.upgrade()
     if ends == "killed":
-        world.die(when(lambda step: (step.subresource, step.moment) == ("scale", "after"), kill))
+        world.die(stopped)
     interrupted = when(lambda step: step.process.name in world.record, lambda step: step.process.stop.set())
     rejected = when(lambda step: step.is_grove, raising(lambda: Rejected("is invalid")))
     world.run(rejected if ends == "rejected" else interrupted, code=FAILED)

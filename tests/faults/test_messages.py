@@ -11,10 +11,22 @@ from migrator.run.leaving import UNREAD
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill, raising, when
+from tests.faults.process import FAILED, KILLED, REFUSED, STUCK, At, Step, do_at, kill, raising, when
 from tests.faults.steps import finished, killed, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
+
+
+def gone_from(chosen: Callable[[Step], bool]) -> At:
+    """The API server answers nothing from this step on."""
+    down = list[Step]()
+
+    def at(step: Step) -> None:
+        down.extend([step] if chosen(step) else [])
+        if down and step.kind != "sleep":
+            raise Unreachable("HTTP 503")
+
+    return at
 
 
 def test_an_error_does_not_contradict_itself() -> None:
@@ -41,14 +53,8 @@ def test_an_error_does_not_contradict_itself() -> None:
 )
 def test_an_outage_before_the_operator_is_stopped_changes_nothing(chosen: Callable[[Step], bool]) -> None:
     """The API server restarts, and a look has seen the operator at work: 1, not that it is to be kept at zero."""
-    world, down = World(cluster.grown()), list[Step]()
-
-    def at(step: Step) -> None:
-        down.extend([step] if chosen(step) else [])
-        if down and step.kind != "sleep":
-            raise Unreachable("HTTP 503")
-
-    ending = world.run(at, code=FAILED)
+    world = World(cluster.grown())
+    ending = world.run(gone_from(chosen), code=FAILED)
     assert "Nothing is changed; run again" in str(ending)
     assert world.replicas == 1
 
@@ -105,18 +111,12 @@ def test_an_outage_after_our_lease_has_expired_is_not_said_to_change_nothing() -
 )
 def test_an_operator_elsewhere_is_no_sign_that_no_run_died(*, named: bool) -> None:
     """A run died half-way, a Deployment in another namespace looks like an operator at work, and there is an outage."""
-    world, down = killed(), list[Step]()
+    world = killed()
     world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other"))
     for name in (OWN_LEASE, cluster.LEASE) if named else ():
         world.store.drop(kinds.LEASES, cluster.NAMESPACE, name)
-
-    def at(step: Step) -> None:
-        down.extend([step] if step.target == "podcliques/" else [])
-        if down and step.kind != "sleep":
-            raise Unreachable("HTTP 503")
-
     flags = OperatorFlags(cluster.NAMESPACE, cluster.DEPLOYMENT) if named else OperatorFlags()
-    world.run(at, flags=flags, code=STUCK)
+    world.run(gone_from(lambda step: step.target == "podcliques/"), flags=flags, code=STUCK)
 
 
 def test_a_set_that_is_edited_once_it_is_written_still_has_its_new_hashes() -> None:

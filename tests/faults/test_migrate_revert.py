@@ -12,7 +12,7 @@ from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from tests.faults import cluster
 from tests.faults.invariants import HashTable
-from tests.faults.process import FAILED, NO_RECORD, REFUSED, STUCK, At, Step, kill, kill_at, raising, when
+from tests.faults.process import FAILED, NO_RECORD, REFUSED, STUCK, At, Step, kill, kill_at, raising, stopped, when
 from tests.faults.steps import finished, killed, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -209,7 +209,6 @@ def test_a_run_that_died_early_leaves_no_record_of_an_earlier_one(source: str, i
     """W6: its own revert restores what it stopped; that of the earlier migration asks for --from."""
     world = finished()
     world.upgrade(image)
-    stopped = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), kill)
     world.die(stopped, target=LATER, source=source)
     ending = world.run(revert=True, code=REFUSED)
     assert LATER in str(ending)

@@ -16,15 +16,12 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
-from tests.faults.process import KILLED, REFUSED, STUCK, Process, Step, do_at, kill, when
+from tests.faults.process import KILLED, REFUSED, STUCK, Process, Step, do_at, kill, stopped, when
 from tests.faults.steps import first, killed, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 
 UNKNOWN_IMAGE = installation.image("v0.1.0-alpha.13")
-
-
-stopped = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), kill)
 
 
 def test_an_election_that_was_switched_off_since_the_last_run_keeps_nobody_out() -> None:

@@ -12,7 +12,20 @@ from migrator.errors import STAY_AT_ZERO, Forbidden, Rejected
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, Ending, Step, forbidding, kill, when
+from tests.faults.process import (
+    DONE,
+    FAILED,
+    KILLED,
+    NO_RECORD,
+    REFUSED,
+    STUCK,
+    At,
+    Ending,
+    Step,
+    forbidding,
+    kill,
+    when,
+)
 from tests.faults.steps import killed
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -22,20 +35,25 @@ Chosen = Callable[[Step], bool]
 _LAST: Final = -1  # of the writes to Grove's objects
 
 
-@pytest.mark.parametrize("starts", [False, True], ids=["", "the old operator runs"])
-def test_what_was_read_before_the_lock_is_no_success(*, starts: bool) -> None:
-    """All was new and our Lease deleted, so only the operator's was to be given back; a revert ends: old is not 0."""
-    world, endings = killed(_LAST), list[Ending]()
+def reverts_at_the_lock(world: World, image: str = "") -> At:
+    """All is new, our Lease is deleted, and while a run locks, a revert ends and somebody may start this operator."""
     world.store.drop(kinds.LEASES, cluster.NAMESPACE, OWN_LEASE)
 
     def revert(_: Step) -> None:
-        endings.append(world.run(revert=True, source=cluster.SOURCE))
-        if starts:
-            world.upgrade(cluster.OLD_IMAGE)
+        world.run(revert=True, source=cluster.SOURCE)
+        if image:
+            world.upgrade(image)
 
-    locks = when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
-    world.run(locks)
-    assert endings
+    return when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
+
+
+@pytest.mark.parametrize("image", ["", cluster.OLD_IMAGE], ids=["", "the old operator runs"])
+def test_what_was_read_before_the_lock_is_no_success(image: str) -> None:
+    """Only the operator's Lease was to be given back, and now every hash is old: that is not 0."""
+    world = killed(_LAST)
+    process = world.start(at=reverts_at_the_lock(world, image))
+    process.run()
+    assert process.wrote
     assert world.grove() == world.after
 
 
@@ -131,29 +149,18 @@ def test_behind_the_lock_the_old_operator_is_no_target_either() -> None:
     world, latest = World(cluster.grown()), installation.image("latest")
     world.upgrade(latest)
     world.die(when(lambda step: step.is_grove and step.moment == "after" and world.grove() == world.after, kill))
-    world.store.drop(kinds.LEASES, cluster.NAMESPACE, OWN_LEASE)
-
-    def revert(_: Step) -> None:
-        world.run(revert=True, source=cluster.SOURCE)
-        world.upgrade(latest)
-
-    locks = when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
-    world.run(locks, target_image=latest, code=NO_RECORD)
+    world.run(reverts_at_the_lock(world, latest), target_image=latest, code=NO_RECORD)
     assert world.grove() == world.before
     assert world.replicas == 1
 
 
 def test_what_is_to_be_written_only_behind_the_lock_is_proven_there_before_the_stop() -> None:
     """All was new, a revert ends and starts the operator, and a policy denies patches: it is not stopped for that."""
-    world, has_run = killed(_LAST), list[Step]()
-    world.store.drop(kinds.LEASES, cluster.NAMESPACE, OWN_LEASE)
+    locks = reverts_at_the_lock(world := killed(_LAST), cluster.OLD_IMAGE)
 
     def at(step: Step) -> None:
-        if (step.write, step.moment) == (1, "before") and not has_run:
-            has_run.append(step)
-            world.run(revert=True, source=cluster.SOURCE)
-            world.upgrade(cluster.OLD_IMAGE)
-        elif step.kind == "dry run" and step.target.startswith("pods/"):
+        locks(step)
+        if step.kind == "dry run" and step.target.startswith("pods/"):
             raise Rejected("denied the request", denied_by="policy.example.test")
 
     process = world.start(at=at)

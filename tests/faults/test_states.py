@@ -19,7 +19,7 @@ from migrator.run.preview import preview
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.operators import would_roll
-from tests.faults.process import FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
+from tests.faults.process import FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, stopped, when
 from tests.faults.steps import finished, first, killed, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import World
@@ -36,7 +36,7 @@ from tests.support.tables import table
 )
 def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped(replicas: int, *, late: bool) -> None:
     """Killed after the scale-down; what refuses the rerun needs the operator, so that comes back: exit 3."""
-    world = World().die(kill_at(first("deployments", "scale"), "after"))
+    world = World().die(stopped)
     if late:
         world.deploy(replicas=replicas)
     else:
