@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from migrator import kinds
-from migrator.errors import AGAIN, DELETE_JOB, MAY_DIFFER, STAY_AT_ZERO, ClusterError, Forbidden, Unreachable
+from migrator.errors import AGAIN, DELETE_JOB, MAY_DIFFER, STAY_AT_ZERO, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
-from migrator.run.leaving import UNREAD
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
@@ -151,18 +150,6 @@ def test_a_revert_is_not_told_to_add_revert() -> None:
     gone = when(lambda step: step.process.wrote > 3, raising(lambda: Unreachable("no answer")))
     ending = finished().run(gone, revert=True, code=STUCK)
     assert str(ending).endswith(AGAIN)
-
-
-@table(
-    "error code",
-    ("It lacks the permission.", (Forbidden, FAILED)),
-    ("The API server is gone.", (Unreachable, STUCK)),
-)
-def test_a_record_that_cannot_be_read_proves_nothing(error: type[ClusterError], code: int) -> None:
-    """An earlier run may have died half-way: nobody must read that nothing is changed, and start the old operator."""
-    gone = when(lambda step: step.verb == "get", raising(lambda: error("no answer")))
-    ending = killed().run(gone, code=code)
-    assert str(ending.error).endswith(UNREAD)
 
 
 @table(
