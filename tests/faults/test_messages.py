@@ -270,9 +270,3 @@ def test_beside_a_dead_run_to_another_target_nobody_is_told_to_let_the_operator_
     said = str(world.run(target="legacy-1.33", code=STUCK))
     assert "GM-205" in said, said
     assert "operator run" not in said, said
-
-
-def test_a_timeout_that_has_expired_asks_for_a_longer_one() -> None:
-    """The same command again would end in the same way."""
-    ending = World().run(timeout=1.0, code=FAILED)
-    assert "give a longer one" in str(ending)

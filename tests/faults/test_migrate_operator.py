@@ -72,6 +72,7 @@ def test_an_expired_timeout_ends_the_run(world: World, number: int, code: int, r
     ending = world.start(at=do_at(number, "after", lambda _: world.advance(30))).run(timeout=taken[0], code=code)
     assert world.replicas == replicas
     assert "--timeout" in str(ending)
+    assert "give a longer one" in str(ending), "the same command would end in the same way"
     assert world.grove() != world.after
     world.run()
 

@@ -9,7 +9,7 @@ import pytest
 
 from migrator import __version__, kinds
 from migrator.cluster import LONGEST_WRITE
-from migrator.errors import AGAIN, STAY_AT_ZERO, Rejected, Reverted
+from migrator.errors import AGAIN, Rejected, Reverted
 from migrator.run.leases import OWN_LEASE, PARKED, RECORD
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
@@ -135,13 +135,6 @@ def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pa
         assert world.operate(cluster.TARGET, ALPHA_12_RC1) == []
     assert len(world.grove().keys() - world.before.keys()) == 1
     world.start().verify()
-
-
-def test_a_dry_run_to_another_target_beside_half_written_sets_ends_as_the_run_would() -> None:
-    """A dead run left them; 3 would say that the old operator may run."""
-    said = str(killed().run(dry_run=True, target="legacy-1.33", source=cluster.SOURCE, code=STUCK))
-    assert STAY_AT_ZERO in said, said
-    assert "command again" not in said, said
 
 
 @pytest.mark.parametrize("options", [{"source": "legacy-1.33"}, {"target": "legacy-1.33"}])
