@@ -50,8 +50,9 @@ class RunFault:
         if step.moment != self.moment or not (lasts or self.write == step.write):
             return
         if self.kind in _OTHERS:
-            if not clusters.upgraded:
-                clusters.check_ending(clusters.world.run(code=None, **_OTHERS[self.kind]), **_OTHERS[self.kind])
+            if not clusters.upgraded:  # where nobody reverts
+                revert = _OTHERS[self.kind]
+                clusters.check_ending(clusters.world.run(code=None, revert=revert), revert=revert)
         elif fault is None:
             clusters.happens(self.kind, self.choice, 1 + self.choice % 3, written=True)
         elif fault.may(step):
@@ -69,8 +70,8 @@ def at_writes(clusters: ShadowedCluster, faults: Sequence[RunFault]) -> At:
     return strike
 
 
-#: Another command, from its beginning to its end, while the first one stands still.
-_OTHERS: Final = {"another run": {"revert": False}, "a revert beside it": {"revert": True}}
+#: Another command, from its beginning to its end, while the first one stands still; and whether it is a revert.
+_OTHERS: Final = {"another run": False, "another revert": True}
 
 #: What leads to endings after a write, and what only a check right before each write sees, comes more often.
 _KINDS: Final = (

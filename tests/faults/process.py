@@ -311,7 +311,7 @@ def kill_at(number: int, moment: Moment) -> At:
     return do_at(number, moment, kill)
 
 
-#: Kills a run once it has stopped the operator, before it has written anything.
+#: Kills a run as soon as it has scaled the operator.
 stopped: Final = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), kill)
 
 
