@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Final
 
 import pytest
 from structlog import ReturnLogger, wrap_logger
@@ -317,6 +318,10 @@ def test_a_rerun_beside_the_targets_operator_ends_well() -> None:
 # --- what users do at any write --------------------------------------------------------------------------------------
 
 
+#: A user writes a hash on a pod of disagg.
+mark: Final = partial(users.act, kind="mark", choice=0, number=1)
+
+
 def among_writes(action: Callable[[World], object], whose: str, *, code: int = DONE) -> Iterator[tuple[World, Ending]]:
     """Runs in which a user acts on one set at a write, each before or after it: all other sets are migrated."""
     for step in writes_to_sets():
@@ -356,11 +361,12 @@ def test_a_scale_is_no_edit() -> None:
 
 
 def test_a_set_that_is_being_deleted_is_left_alone() -> None:
-    """`kubectl delete pcs`: 0."""
+    """`kubectl delete pcs`: 0, and even a user's hash in it is nobody's to prove."""
 
     def delete(world: World) -> None:
         stamp = {"deletionTimestamp": timestamp(world.now()), "generation": 2}  # the server moves the generation
         world.edit("disagg", lambda pcs: pcs["metadata"].update(stamp))
+        mark(world)
 
     assert [*among_writes(delete, "disagg")]
 
@@ -376,6 +382,5 @@ def test_a_pod_that_is_deleted_by_hand_fails_no_check() -> None:
 
 def test_a_foreign_value_is_seen() -> None:
     """A user writes a hash on a pod of a set: 6, never 0, and the pod keeps it."""
-    mark = partial(users.act, kind="mark", choice=0, number=1)
     for world, _ in among_writes(mark, "disagg", code=STUCK):
         assert users.FOREIGN in str(world.grove())

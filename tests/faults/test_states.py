@@ -17,15 +17,14 @@ from migrator.run.leases import OWN_LEASE
 from migrator.run.migration import look_ahead
 from migrator.run.preview import preview
 from testbed import operator_installation as installation
-from tests.faults import cluster, users
+from tests.faults import cluster
 from tests.faults.operators import would_roll
 from tests.faults.process import FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, stopped, when
-from tests.faults.steps import finished, first, killed, of_trees
+from tests.faults.steps import finished, first, killed
 from tests.faults.users import begin_update
 from tests.faults.world import World
 from tests.support.builders import options_of
 from tests.support.clock import context_of
-from tests.support.memory_objects import timestamp
 from tests.support.tables import table
 
 
@@ -249,19 +248,6 @@ def test_a_set_with_a_hash_in_an_unknown_place_is_left_out_behind_the_fence_too(
     world.run(skip_refused=True)
     changed = {cluster.set_of(item) for key, item in world.grove().items() if item != before[key]}
     assert changed == {"disagg", "patient"}
-
-
-def test_a_set_that_is_deleted_at_the_end_may_hold_anything() -> None:
-    """A set that is being deleted is nobody's to prove: a user's hash in it fails no run."""
-    world = World()
-
-    def leave(_: Step) -> None:
-        stamp = {"deletionTimestamp": timestamp(world.now())}
-        world.edit("disagg", lambda pcs: pcs["metadata"].update(stamp))
-        users.act(world, "mark", 0, 1)
-
-    assert "disagg" in users.marks(world, 0)
-    world.run(do_at(of_trees()[-1].write, "after", leave))
 
 
 def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() -> None:
