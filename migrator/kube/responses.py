@@ -146,14 +146,13 @@ class Failure:
             by = stopped["by"] if stopped["by"].startswith("failed") else "denied by"
             return _Reason(f"{by} {stopped['name']}", denied_by=stopped["name"])
         if self.code == HTTPStatus.FORBIDDEN and (denial := _ADMISSION.match(message)):
+            # Plugins that have just started deny every write (``k8s.io/apiserver``, ``admission.Handler``).
             why, is_unready = "", denial["unready"] is not None
             if denial["quota"]:
                 why = f": quota {denial['quota']} is exceeded"
             elif denial["ending"]:
                 why = ": the namespace is being deleted"
-            elif (
-                is_unready
-            ):  # plugins that have just started deny every write (``k8s.io/apiserver``, ``admission.Handler``)
+            elif is_unready:
                 why = ": the API server is not ready yet"
             return _Reason(f"admission control denies it{why}", denied_by="", may_pass=is_unready)
         if self.code in SERVER_ERRORS and (etcd := _ETCD.match(message)):

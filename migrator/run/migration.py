@@ -123,7 +123,7 @@ def _migrate(run: Session) -> None:
     last_record, has_waited = run.seen.record, run.lock()
     run.look_at_operators()
     # By a clock that is behind, GM-116 would be found only after the stop; and a start may cost pods, too (GM-314).
-    is_behind = run.known_leases.server_time - run.context.now() > CLOCKS
+    is_behind = run.leases.server_time - run.context.now() > CLOCKS
     if has_waited or is_behind or run.seen.record != last_record or not model.pending(run.seen.plan):
         run.look_behind_the_lock()
         run.seen.check_target_image()

@@ -109,6 +109,12 @@ class Observation:
             return any(map(targets, images))
         return not all(map(targets, images)) and (self.open_record is not None or self.parked)
 
+    @property
+    def too_early(self) -> str:
+        """Why an operator that starts now would delete pods that serve (GM-314); empty if it would not."""
+        over_full = next((one.ref for tree in self.trees for one in tree.staying if one.is_over_full), None)
+        return f"pods of {over_full} are being deleted: an operator that starts deletes others" if over_full else ""
+
     @cached_property
     def phases(self) -> list[list[Batch]]:
         """The patches of the plan, set by set; no set is begun in one phase before all are written in the one before.

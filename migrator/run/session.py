@@ -258,16 +258,15 @@ class Session:
         return True
 
     def _let_pods_end(self) -> None:
-        """Wait, for two minutes at most, until no PodClique has pods that are replaced already and being deleted.
+        """Wait, for two minutes at most, until an operator that starts deletes no pod in place of one that ends.
 
-        An operator that starts meanwhile deletes others that serve (GM-314); without one, nothing replaces what fails.
+        Without an operator, nothing replaces a pod that fails.
         """
         until, told = self.context.clock() + _PATIENCE, ""
-        while over_full := [str(one.ref) for tree in self.seen.trees for one in tree.staying if one.is_over_full]:
-            if self.context.clock() >= until:
-                return
-            if told != (told := over_full[0]):
-                self.log.info("waiting", why=f"pods of {told} are being deleted: an operator that starts deletes more")
+        while (why := self.seen.too_early) and self.context.clock() < until:
+            if why != told:
+                self.log.info("waiting", why=why)
+                told = why
             self.context.deadline.extend(_PATIENCE)
             self.context.rest(_LOOK_EVERY)
             self.read()
