@@ -23,7 +23,7 @@ from typing import Any, Final
 from migrator.releases import program
 from testbed.go_programs import environment, go
 from testbed.oracle import HERE, MINORS, oracle
-from tests.golden.client import random_lines
+from tests.golden.inputs import random_lines
 
 TABLE: Final = Path(program.__file__).with_name("libraries.sum")
 API, MACHINERY, SPEW, UTILS = program.API, program.MACHINERY, program.SPEW, program.UTILS
@@ -94,7 +94,7 @@ class Build:
 
     def answers(self) -> tuple[bytes, bytes]:
         self._go("build", "-o", "oracle", ".")
-        return answers(self.directory / "oracle", self.minor)
+        return answers(self.directory / "oracle")
 
     def _go(self, *arguments: str, may_fail: bool = False) -> str:
         variables = {**environment(), "GOFLAGS": "-mod=mod"}
@@ -106,9 +106,9 @@ class Build:
         return "" if done.returncode else done.stdout
 
 
-def answers(executable: Path, minor: str) -> tuple[bytes, bytes]:
+def answers(executable: Path) -> tuple[bytes, bytes]:
     """The layout and the hashes of random templates, as an oracle prints them."""
-    lines = b"\n".join(random_lines(minor, 48, 2000)) + b"\n"
+    lines = b"\n".join(random_lines(48, 2000)) + b"\n"
     printed = (
         subprocess.run([executable, command], input=lines, capture_output=True, check=True).stdout
         for command in ("layout", "hash")
@@ -118,7 +118,7 @@ def answers(executable: Path, minor: str) -> tuple[bytes, bytes]:
 
 @cache
 def expected(minor: str) -> tuple[bytes, bytes]:
-    return answers(oracle(minor).binary(), minor)
+    return answers(oracle(minor).binary())
 
 
 def listed(module: str, minor: str) -> list[int]:

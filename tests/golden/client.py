@@ -19,15 +19,7 @@ def line(identity: str, kind: str, text: bytes) -> bytes:
     return b'{"id":%s,"%s":%s}' % (json.dumps(identity).encode(), kind.encode(), text)
 
 
-def ask(minor: str, lines: Iterable[bytes], command: str = "hash") -> list[Reply]:
-    printed = subprocess.run(
-        [oracle(minor).binary(), command], input=b"\n".join(lines) + b"\n", check=True, capture_output=True
-    )
+def ask(minor: str, lines: Iterable[bytes]) -> list[Reply]:
+    asked = b"\n".join(lines) + b"\n"
+    printed = subprocess.run([oracle(minor).binary(), "hash"], input=asked, check=True, capture_output=True)
     return [json.loads(reply) for reply in printed.stdout.split(b"\n") if reply]
-
-
-def random_lines(minor: str, seed: int, count: int, *, sets: bool = False) -> list[bytes]:
-    """Return random lines for `ask`: templates, or PodCliqueSets."""
-    command = [str(oracle(minor).binary()), "random", f"-seed={seed}", f"-count={count}", f"-pcs={str(sets).lower()}"]
-    printed = subprocess.run(command, check=True, capture_output=True)
-    return [text for text in printed.stdout.split(b"\n") if text]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from testbed.oracle import MINORS, NEWEST
+from testbed.oracle import MINORS
 from tests.golden import layouts
-from tests.golden.client import ask, line, random_lines
+from tests.golden.client import ask, line
+from tests.golden.inputs import random_lines
 from tests.golden.vectors import cases, vectors
 
 SEED = 20260819
@@ -28,10 +29,10 @@ def golden(path: Path) -> bytes:
     """Return what a vector file should hold, before compression."""
     if path == vectors.TEMPLATES:
         lines = [line(case.id, "input", case.text) for case in cases.templates()]
-        lines += random_lines(NEWEST, SEED, RANDOM_TEMPLATES)
+        lines += random_lines(SEED, RANDOM_TEMPLATES)
     else:
         lines = [line(case.id, "pcs", case.text) for case in cases.pod_clique_sets()]
-        lines += random_lines(NEWEST, SEED, RANDOM_POD_CLIQUE_SETS, sets=True)
+        lines += random_lines(SEED, RANDOM_POD_CLIQUE_SETS, sets=True)
     return vectors.rendered(lines, {minor: ask(minor, lines) for minor in MINORS})
 
 

@@ -86,10 +86,6 @@ func templateHashes(pod *corev1.PodTemplateSpec) (legacy, canonical any) {
 	return kubernetes.Hash(kubernetes.LegacyText(pod)), kubernetes.Hash(kubernetes.CanonicalText(pod))
 }
 
-func templateTexts(pod *corev1.PodTemplateSpec) (legacy, canonical any) {
-	return kubernetes.LegacyText(pod), kubernetes.CanonicalText(pod)
-}
-
 func setHashes(set decode.PodCliqueSet) (legacy, canonical any) {
 	return hashesOf(set, kubernetes.LegacyTexts(set.Templates), kubernetes.LegacyText),
 		hashesOf(set, kubernetes.CanonicalTexts(set.Templates, set.InOrder), kubernetes.CanonicalText)

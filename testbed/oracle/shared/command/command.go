@@ -14,15 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"grovemigrator/oracle/layout"
-	"grovemigrator/oracle/random"
 )
 
 const usage = `usage: oracle COMMAND
-  layout                          the layout of every type reachable from a pod template, as JSON
-  hash                            JSON Lines in, one line of hashes out for each
-  dump                            the same, with the hashed texts of templates instead
-  random -seed N -count M [-pcs]  seeded random input for hash and dump
-  bench [-seconds S]              templates in, nanoseconds for one hash out
+  layout              the layout of every type reachable from a pod template, as JSON
+  hash                JSON Lines in, one line of hashes out for each
+  bench [-seconds S]  templates in, nanoseconds for one hash out
 Input lines: {"id", "input": {"labels", "annotations", "podSpec", "priorityClassName"}} or {"id", "pcs": PodCliqueSet}.`
 
 // Main runs one command and ends the process with 0, 1 (it failed) or 2 (it was called wrongly).
@@ -41,9 +38,6 @@ func Main() {
 
 func run(command string, arguments []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet(command, flag.ExitOnError)
-	seed := flags.Uint64("seed", 1, "equal seeds give equal lines")
-	count := flags.Int("count", 1, "how many lines")
-	sets := flags.Bool("pcs", false, "PodCliqueSets instead of templates")
 	seconds := flags.Float64("seconds", 1, "measure each algorithm for at least this long")
 	_ = flags.Parse(arguments)
 	switch command {
@@ -52,10 +46,6 @@ func run(command string, arguments []string, in io.Reader, out io.Writer) error 
 		return errors.Join(err, json.NewEncoder(out).Encode(found))
 	case "hash":
 		return answer(in, out, templateHashes)
-	case "dump":
-		return answer(in, out, templateTexts)
-	case "random":
-		return random.Write(out, *seed, *count, *sets)
 	case "bench":
 		return bench(in, out, time.Duration(*seconds*float64(time.Second)))
 	default:

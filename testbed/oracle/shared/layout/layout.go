@@ -109,7 +109,7 @@ func (w *walker) visitStruct(t reflect.Type) error {
 	fields := make([]Field, 0, t.NumField())
 	for i := range t.NumField() {
 		field := t.Field(i)
-		fields = append(fields, Field{Go: field.Name, JSON: JSONName(t, field), Type: field.Type.String()})
+		fields = append(fields, Field{Go: field.Name, JSON: jsonName(t, field), Type: field.Type.String()})
 	}
 	w.types[t.String()] = fields
 	for i := range t.NumField() {
@@ -126,8 +126,9 @@ func Custom(t reflect.Type) bool {
 	return pointer.Implements(jsonUnmarshaler) || pointer.Implements(textUnmarshaler)
 }
 
-// JSONName is the JSON name that fills a field of owner, as Field.JSON has it. It follows the rules of encoding/json for tags, embedding and unexported fields.
-func JSONName(owner reflect.Type, field reflect.StructField) *string {
+// jsonName is the JSON name that fills a field of owner, as Field.JSON has it. It follows the rules of
+// encoding/json for tags, embedding and unexported fields.
+func jsonName(owner reflect.Type, field reflect.StructField) *string {
 	if Custom(owner) {
 		return nil
 	}
