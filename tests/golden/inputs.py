@@ -37,7 +37,7 @@ MOODS: Final = (
     Mood(empty=0.1),
     Mood(null=0.05, empty=0.2, odd=0.1, unknown=0.05),
     Mood(null=0.15, empty=0.3, odd=0.5, unknown=0.1),
-    Mood(null=0.02, empty=0.1, odd=0.1, wrong=0.02),
+    Mood(null=0.02, empty=0.1, odd=0.1, wrong=0.03),
 )
 #: Fields that decide about order, or without which a template would be dull.
 COMMON: Final = dict.fromkeys(("containers", "containerPort", "mountPath", "devicePath", "ip", "topologyKey"), 0.9) | {
@@ -46,21 +46,9 @@ COMMON: Final = dict.fromkeys(("containers", "containerPort", "mountPath", "devi
     "name": 0.8,
     "whenUnsatisfiable": 0.7,
 }
-#: By field; short, so that keys collide and orders matter, and some of them sort unlike they look.
-WORDS: Final = {
-    "name": ("a", "b", "B", "c", "main", "sidecar", "worker-10", "worker-9", "é", "z", "_"),
-    "key": ("app", "a", "B", "b", "app.kubernetes.io/name", "10", "9", "a-b", "a.b", "a/b", "é", "Z"),
-    "resource": ("cpu", "memory", "nvidia.com/gpu", "ephemeral-storage", "hugepages-2Mi", "rdma/ib", "a", "Z"),
-    "image": ("registry.example/inference:1.4", "nginx", "app@sha256:0000", "python:3.12-slim"),
-    "mountPath": ("/", "/a", "/a/b", "/a-b", "/models", "/dev", "/Z", "/é"),
-    "devicePath": ("/dev/a", "/dev/b", "/dev/B", "/dev/10", "/dev/9"),
-    "ip": ("127.0.0.1", "10.0.0.2", "10.0.0.10", "::1", "fe80::1"),
-    "topologyKey": ("zone", "host", "rack", "topology.kubernetes.io/zone"),
-    "whenUnsatisfiable": ("DoNotSchedule", "ScheduleAnyway"),
-    "protocol": ("TCP", "UDP", "SCTP"),
-    "port": ("http", "grpc", "8080", "25%", "0"),
-}
-OTHER_WORDS: Final = ("a", "b", "main", "value", "10", "9", "/etc/x", "a b", "true", "null", "v1", "0")
+#: Short and few, so that keys collide and orders matter, and some of them sort unlike they look.
+WORDS: Final = ("a", "b", "B", "main", "10", "9", "worker-10", "worker-9", "/a", "/a/b", "/a-b", "a.b", "é", "Z", "25%")
+NUMBERS: Final = ("80", "8080", "9", "10", "0", "-1")
 #: JSON text for the inside of a string, chosen to look like the dump or like the escapes in it.
 PIECES: Final = (
     *("é", "日本", "😀", "\u00a0", "\u2028", "\u007f", "\ufeff", "\uffff", "\U0010ffff", " ", "  "),
@@ -69,28 +57,16 @@ PIECES: Final = (
     *("/", "<", ">", "&", "}", "{", "]", "[", "<nil>", " Name:(string)x", "(string)", "map[a:b]", "%v", "$(VAR)"),
     *("'", "`", "null", "0", "-1", "x", "Y"),
 )
-#: What Go refuses for a type, or (a few of them) only looks as if, by the beginning of what the type is.
-WRONG: Final = {
-    "string": ("1", "1.5", "true", "{}", "[]"),
-    "bool": ('"true"', "0", "1", "{}", "[]"),
-    "int32": ("2147483648", "-2147483649", '"5"', "1.0", "1e3", "true", "{}", "[]", "1.5"),
-    "int64": ("9223372036854775808", "-9223372036854775809", '"5"', "1.0", "1E2", "false", "[]", "-1.5"),
-    "[]": ("{}", '"x"', "1", "true", '""'),
-    "map": ("[]", '"x"', "1", "true", "[{}]"),
-    "": ("[]", '"x"', "1", "true", '""'),
-}
-WRONG_CUSTOM: Final = ("true", "{}", "[]", '"abc"', '""', '"1 Gi"', "1.5", '"--1"', '"1Zi"', '"1e"', "99999999999")
+#: Each is what Go refuses for most types, and for others only looks as if.
+WRONG: Final = (
+    *("1", "1.0", "1.5", "1e3", "true", "{}", "[]", "[{}]", "2147483648", "-9223372036854775809"),
+    *('"x"', '""', '"5"', '"true"', '"1 Gi"', '"--1"', '"1Zi"', '"1e"'),
+)
 LIMITS: Final = {
     "int32": ("2147483647", "-2147483648", "-0"),
     "int64": ("9223372036854775807", "-9223372036854775808", "-0", "4294967296"),
 }
-TIMES: Final = ('"2024-05-06T07:08:09Z"', '"2024-05-06T07:08:09+02:00"', '"2024-02-29T23:59:59.123456789Z"')
-#: The bytes themselves are printed, so these have no white space and no escapes to be lost on the way.
-MANAGED: Final = ("{}", '{"f:metadata":{"f:labels":{".":{},"f:app":{}}}}', '{"f:b":{},"f:a":{}}')
-QUANTITIES: Final = (
-    *("1", "2", "8", "16", "0", "100m", "250m", "500m", "1500m", "1k"),
-    *("100Mi", "512Mi", "1Gi", "8Gi", "64Gi", "80Gi", "1Ti"),
-)
+QUANTITIES: Final = ("1", "2", "16", "0", "100m", "1500m", "1k", "512Mi", "1Gi", "64Gi", "1Ti")
 SUFFIXES: Final = (
     *("", "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"),
     *("e3", "E3", "e-3", "e0", "E+2", "e-12"),
@@ -100,10 +76,6 @@ BROKEN_SUFFIXES: Final = (
     *("e1.5", "EE", "e9999999999999999999", "E-"),
 )
 SPACES: Final = (" ", "  ", "\u00a0", "\u3000", "\u0085", "\u2003")
-CLIQUES: Final = (
-    *("frontend", "prefill", "decode", "worker", "leader", "router"),
-    *("z", "a", "B", "worker-10", "worker-9"),
-)
 STARTUPS: Final = (
     *('"CliqueStartupTypeAnyOrder"', '"CliqueStartupTypeInOrder"', '"CliqueStartupTypeInOrder"'),
     *('"CliqueStartupTypeExplicit"', "null", '""', '"inorder"'),
@@ -186,7 +158,7 @@ class _Writer:
         if self.happens(0.8):
             template["cliqueStartupType"] = self.pick(STARTUPS)
         if self.happens(0.97):
-            cliques = self.shuffled(CLIQUES)[: self.below(5)]
+            cliques = self.shuffled(WORDS)[: self.below(5)]
             template["cliques"] = f"[{','.join(map(self.clique, cliques))}]"
         spec = {"replicas": str(self.below(4)), "template": self.object(template)}
         about = {"apiVersion": '"grove.io/v1alpha1"', "kind": '"PodCliqueSet"'}
@@ -201,54 +173,49 @@ class _Writer:
         return self.object(members | ({"spec": self.object(spec)} if self.happens(0.95) else {}))
 
     def metadata(self) -> Members:
-        return {name: self.value("map[string]string", name) for name in ("labels", "annotations") if self.happens(0.5)}
+        return {name: self.value("map[string]string") for name in ("labels", "annotations") if self.happens(0.5)}
 
     def priority(self, chance: float) -> Members:
-        return {"priorityClassName": self.value("string", "priorityClassName")} if self.happens(chance) else {}
+        return {"priorityClassName": self.value("string")} if self.happens(chance) else {}
 
     def pod_spec(self) -> str:
         """Hardly ever null, empty, or no object."""
         return self.value("v1.PodSpec") if self.happens(0.02) else self.object(self.members("v1.PodSpec"))
 
-    # Values, by the Go type that they are for and the name of the field.
+    # Values, by the Go type that they are for.
 
-    def value(self, go_type: str, name: str = "") -> str:
-        self.budget -= 1
+    def value(self, go_type: str) -> str:
+        self.budget -= 2 if go_type.startswith("*") else 1
         bare = go_type.removeprefix("*")
         basic = _basic(bare)
         if self.happens(self.mood.wrong):
-            return self.wrong(bare, basic)
+            return self.pick(WRONG)
         if self.happens(self.mood.null):
             return "null"
         if bare in _CUSTOM:
             return self.custom(bare)
-        if basic.startswith(("[]", "map[")) or basic not in {"bool", "int32", "int64", "string"}:
-            return self.compound(basic, name)
         if basic == "bool":
             return self.pick(("true", "false"))
-        return self.text(name) if basic == "string" else self.integer(basic, name)
-
-    def wrong(self, bare: str, basic: str) -> str:
-        if bare in _CUSTOM:
-            return self.pick(WRONG_CUSTOM)
-        return self.pick(next(values for start, values in WRONG.items() if basic.startswith(start)))
+        if basic == "string":
+            return self.text()
+        return self.integer(basic) if basic in LIMITS else self.compound(basic)
 
     def custom(self, go_type: str) -> str:
         match go_type:
             case "resource.Quantity":
                 return self.quantity()
             case "intstr.IntOrString":
-                return self.integer("int32", "port") if self.happens(0.6) else self.text("port")
+                return self.integer("int32") if self.happens(0.6) else self.text()
             case "v1.Time":
-                return self.pick(TIMES)
-            case "v1.FieldsV1":
-                return self.pick(MANAGED)
+                return f'"2024-02-29T23:59:59{self.pick(("Z", "+02:00", ".123456789Z"))}"'
+            case "v1.FieldsV1":  # printed as bytes, so without white space and escapes that are lost on the way
+                return self.pick(("{}", '{"f:metadata":{"f:labels":{".":{},"f:app":{}}}}', '{"f:b":{},"f:a":{}}'))
         raise ValueError(f"{go_type}: no rule to write a value")
 
-    def compound(self, basic: str, name: str) -> str:
+    def compound(self, basic: str) -> str:
         ends = self.budget < 0 or self.happens(self.mood.empty)
         if basic.startswith("[]"):
-            return f"[{','.join(self.value(basic[2:], name) for _ in range(0 if ends else 1 + self.below(4)))}]"
+            return f"[{','.join(self.value(basic[2:]) for _ in range(0 if ends else 1 + self.below(4)))}]"
         if ends:
             return "{}"
         return self.dictionary(basic.partition("]")[2]) if basic.startswith("map[") else self.structure(basic)
@@ -256,7 +223,7 @@ class _Writer:
     def dictionary(self, element: str) -> str:
         found: dict[str, str] = {}
         for _ in range(1 + self.below(4)):
-            key = self.text("key" if _basic(element) == "string" else "resource")
+            key = self.text()
             # As Go decodes it: two keys that are one string would make the result depend on a rule about duplicates.
             decoded = json.loads(key).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             if decoded not in found:
@@ -274,7 +241,7 @@ class _Writer:
 
     def members(self, struct: str) -> Members:
         chosen = [name for name, chance in _chances(struct).items() if self.number() < chance]
-        return {name: self.value(_fields(struct)[name], name) for name in chosen}
+        return {name: self.value(_fields(struct)[name]) for name in chosen}
 
     def object(self, members: Members) -> str:
         """In random order, for the order of keys must never matter."""
@@ -286,19 +253,17 @@ class _Writer:
             return f'"\\u{ord(name[0]):04x}{name[1:]}"'
         return _quoted(name)
 
-    def text(self, name: str) -> str:
+    def text(self) -> str:
         if self.happens(self.mood.empty * 0.3):
             return '""'
         if self.happens(self.mood.odd * 0.5):
             return f'"{"".join(self.pick(PIECES) for _ in range(1 + self.below(5)))}"'
-        return _quoted(self.pick(WORDS.get(name, OTHER_WORDS)))
+        return _quoted(self.pick(WORDS))
 
-    def integer(self, basic: str, name: str) -> str:
+    def integer(self, basic: str) -> str:
         if self.happens(self.mood.odd * 0.2):
             return self.pick(LIMITS[basic])
-        if name in {"containerPort", "port"}:
-            return self.pick(("80", "8080", "443", "9", "10"))
-        return "0" if self.happens(0.2) else str(self.below(2000) - 100)
+        return self.pick(NUMBERS) if self.happens(0.6) else str(self.below(2000))
 
     def quantity(self) -> str:
         """A number or a string, without escapes: Go parses the raw token, and no API server writes one.
@@ -314,7 +279,7 @@ class _Writer:
             return self.pick(("", "", "-")) + whole + fraction + exponent
         suffixes = BROKEN_SUFFIXES if self.happens(self.mood.wrong * 5) else SUFFIXES
         text = self.pick(("", "", "", "+", "-")) + self.decimal() + self.pick(suffixes)
-        return f'"{self.pick(SPACES)}{text}{self.pick(SPACES)}"' if self.happens(0.05) else f'"{text}"'
+        return f'"{self.pick(SPACES)}{text}{self.pick(SPACES)}"' if self.happens(0.03) else f'"{text}"'
 
     def decimal(self) -> str:
         """An integer or a fraction, with zeros where they may or may not count."""

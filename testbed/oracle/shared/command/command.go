@@ -19,7 +19,7 @@ import (
 const usage = `usage: oracle COMMAND
   layout              the layout of every type reachable from a pod template, as JSON
   hash                JSON Lines in, one line of hashes out for each
-  bench [-seconds S]  templates in, nanoseconds for one hash out
+  bench [-seconds S]  templates in, nanoseconds for one legacy hash out
 Input lines: {"id", "input": {"labels", "annotations", "podSpec", "priorityClassName"}} or {"id", "pcs": PodCliqueSet}.`
 
 // Main runs one command and ends the process with 0, 1 (it failed) or 2 (it was called wrongly).
@@ -38,7 +38,7 @@ func Main() {
 
 func run(command string, arguments []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet(command, flag.ExitOnError)
-	seconds := flags.Float64("seconds", 1, "measure each algorithm for at least this long")
+	seconds := flags.Float64("seconds", 1, "measure for at least this long")
 	_ = flags.Parse(arguments)
 	switch command {
 	case "layout":
