@@ -14,7 +14,6 @@ import shutil
 import socket
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -50,24 +49,17 @@ def _version_flags() -> str:
 KUBERNETES: Final = GoProgram("kubernetes", _SOURCES, ldflags=f"-s -w {_version_flags()}")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a test wants of its control plane.
+class ControlPlane:
+    """A control plane with all its data in one directory, and its administrator.
 
-    ``controller_manager`` adds kube-controller-manager: Deployments, Jobs, garbage collection, namespaces and
-    ServiceAccounts. ``audit_log`` gets every request with its metadata.
+    ``controllers`` adds kube-controller-manager: Deployments, Jobs, garbage collection, namespaces and ServiceAccounts.
+    ``audited``, every request is in ``audit_log``, with its metadata.
     """
 
-    controller_manager: bool = False
-    audit_log: Path | None = None
-
-
-class ControlPlane:
-    """A control plane with all its data in one directory, and its administrator."""
-
-    def __init__(self, directory: Path, options: Options | None = None) -> None:
+    def __init__(self, directory: Path, *, controllers: bool = False, audited: bool = False) -> None:
         self.directory = directory
-        self.options = options or Options()
+        self.audit_log = directory / "audit.jsonl"
+        self._controllers, self._audited = controllers, audited
         self.kubeconfig = directory / "kubeconfig"
         self.log = directory / "log.txt"
         self.token = secrets.token_hex(16)
@@ -94,7 +86,7 @@ class ControlPlane:
             self._run(programs / "etcd", *_etcd_flags(self.directory, etcd, peer))
             self._run(programs / "kube-apiserver", f"--etcd-servers={etcd}", *self._apiserver_flags(port))
             eventually(partial(self._has, default), what="the API server is not ready", seconds=_READY_SECONDS)
-            if self.options.controller_manager:
+            if self._controllers:
                 self._run(programs / "kube-controller-manager", *self._controller_flags())
                 account = partial(self._has, f"{default}/serviceaccounts/default")
                 eventually(account, what="kube-controller-manager is not ready", seconds=_READY_SECONDS)
@@ -162,13 +154,13 @@ class ControlPlane:
             "--allow-privileged=true",
             "--delete-collection-workers=8",  # namespaces are emptied after each test
         ]
-        if not self.options.controller_manager:
+        if not self._controllers:
             # Nobody creates the ServiceAccount "default" of a namespace, so pods that name none must pass without it.
             flags.append("--disable-admission-plugins=ServiceAccount")
-        if self.options.audit_log:
+        if self._audited:
             policy = self.directory / "audit-policy.yaml"
             policy.write_text(_AUDIT_POLICY, encoding="utf-8")
-            flags += [f"--audit-log-path={self.options.audit_log}", f"--audit-policy-file={policy}"]
+            flags += [f"--audit-log-path={self.audit_log}", f"--audit-policy-file={policy}"]
         return flags
 
     def _controller_flags(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.controlplane.client import Client
-from testbed.controlplane.server import ControlPlane, Options
+from testbed.controlplane.server import ControlPlane
 from tests.cluster.site import ACCOUNT, NAMESPACE, ServedSite, kubeconfig_of
 from tests.support.command_line import Invoke, invoke
 
@@ -33,8 +33,7 @@ def api(control_plane: ControlPlane) -> Iterator[Client]:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedSite]:
     """An API server with controllers and an audit log, with our manifests applied; one for each test process."""
-    directory = tmp_path_factory.mktemp("site")
-    with ControlPlane(directory, Options(controller_manager=True, audit_log=directory / "audit.jsonl")) as server:
+    with ControlPlane(tmp_path_factory.mktemp("site"), controllers=True, audited=True) as server:
         found = ServedSite(server)
         found.prepare()
         yield found

@@ -50,7 +50,7 @@ def grants(objects: Sequence[Object]) -> list[Grant]:
 
 def asked(site: ServedSite, user: str = USER) -> list[Object]:
     """The requests of an account so far that are answered, apart from discovery and questions about itself."""
-    log = (site.server.directory / "audit.jsonl").read_text(encoding="utf-8")
+    log = site.server.audit_log.read_text(encoding="utf-8")
     return [
         item
         for item in map(json.loads, log.splitlines())

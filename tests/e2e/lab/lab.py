@@ -13,7 +13,7 @@ import yaml
 from testbed import operator_installation as installation
 from testbed.controlplane.client import NOT_FOUND, Object
 from testbed.controlplane.crds import apply_crds
-from testbed.controlplane.server import ControlPlane, Options, free_ports
+from testbed.controlplane.server import ControlPlane, free_ports
 from testbed.crds import load
 from tests.cluster.helm.wrapper import template
 from tests.cluster.running import Running
@@ -38,8 +38,7 @@ class Lab(Cluster):
 
     def __init__(self, directory: Path, *, authorizer: bool = False, elects: bool = True) -> None:
         super().__init__()
-        options = Options(controller_manager=True)
-        self.control_plane = ControlPlane(directory / "controlplane", options)
+        self.control_plane = ControlPlane(directory / "controlplane", controllers=True)
         self._directory = directory
         self._authorizer = authorizer
         self._elects = elects
