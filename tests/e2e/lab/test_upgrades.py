@@ -129,21 +129,6 @@ def test_webhooks_that_fail_closed_refuse_a_run_and_are_opened_for_it_only(
 
 
 @pairs
-def test_without_leader_election_an_operator_that_is_started_in_mid_run_is_stopped_at_once(
-    pair: Pair, tmp_path: Path
-) -> None:
-    """No Lease keeps it out. It is scaled up among the writes; no pod is recreated, and the run ends with 0."""
-    _, target = pair.builds
-    with _upgrading(pair, tmp_path, elects=False) as (lab, _):
-        with lab.in_mid_run(target) as run:
-            lab.start_operator()
-        assert run.process.returncode == 0, run.log[-3000:]
-        assert "leader election" in run.log
-        lab.install(target)
-        lab.settle()
-
-
-@pairs
 def test_without_leader_election_a_rerun_beside_the_next_operator_ends_well(pair: Pair, tmp_path: Path) -> None:
     """A run was killed, somebody upgraded; the rerun ends with 0, and deletes no pod."""
     _, target = pair.builds
