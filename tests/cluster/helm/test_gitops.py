@@ -104,12 +104,6 @@ def test_flux_does_not_post_render_the_hooks() -> None:
     assert example("flux/helmrelease.yaml")["spec"]["postRenderStrategy"] == "nohooks"
 
 
-def test_a_hook_that_fails_does_not_end_flux() -> None:
-    """helm-controller crashes where a failed hook asks for its log (fluxcd/helm-controller #1562), and tries again."""
-    for item in template("helm4", OURS, "mode=hook", "helmTimeout=35m", f"operator.image.tag={NEW}"):
-        assert "helm.sh/hook-output-log-policy" not in item["metadata"]["annotations"]
-
-
 def test_the_examples_name_no_registry() -> None:
     """Where charts come from is the reader's to fill in."""
     for path in EXAMPLES.rglob("*.yaml"):

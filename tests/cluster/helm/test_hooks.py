@@ -88,7 +88,7 @@ def test_a_job_runs_in_time_and_stays_as_evidence(values: tuple[str, ...], jobs:
     for item in of_kind(template("helm4", OURS, *values), "Job"):
         found = {key.partition("/")[2]: value for key, value in item["metadata"]["annotations"].items()}
         assert (found["hook"], found["hook-delete-policy"]) == jobs.pop(item["metadata"]["name"])
-        of_its_own = "mode=job" in values  # as a hook of the operator's release, it would crash Flux's controller
+        of_its_own = "mode=job" in values  # in the operator's release it would crash Flux (helm-controller #1562)
         assert found.get("hook-output-log-policy") == ("hook-failed" if of_its_own else None)
     assert jobs == {}
 
