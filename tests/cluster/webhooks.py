@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import yaml
 
-from testbed.controlplane.client import Client, Object, eventually
+from migrator.kube.responses import Failure
+from testbed.controlplane.client import Answer, Client, Object, eventually
 from testbed.operator_installation import NAME
 from tests.cluster.site import ACCOUNT, MANIFESTS, NAMESPACE, WORKLOADS, ServedSite
 
@@ -100,10 +101,16 @@ class _Operator(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-def denied(site: ServedSite) -> bool:
-    """Whether an administrator's edit of a PodClique is denied."""
+def denied_by(answer: Answer) -> str:
+    """The webhook or policy that stopped a request, as a run reads the answer; empty if none did."""
+    error = Failure(answer.status, answer.body).error("it", patching=True)
+    return str(getattr(error, "denied_by", ""))
+
+
+def denied(site: ServedSite) -> str:
+    """Who denies an administrator's edit of a PodClique."""
     clique = site.client.list("grove.io/v1alpha1", "PodClique", WORKLOADS)[0]
-    return site.client.patch(clique, {"metadata": {"labels": {"x": "y"}}}, dry_run=True).status >= 400
+    return denied_by(site.client.patch(clique, {"metadata": {"labels": {"x": "y"}}}, dry_run=True))
 
 
 def conditions(client: Client) -> list[Object]:
