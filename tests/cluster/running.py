@@ -26,7 +26,7 @@ def disturbed(self, method, url, **options):
     if method == "PATCH" and not at:
         time.sleep(0.12)
     if method == "PATCH" and "dryRun" not in url:
-        counts = "webhookconf" in url or "/scale" in url or "/pods/" in url and next(pods) in {3, 4}
+        counts = "webhookconf" in url or "/pods/" in url and next(pods) in {3, 4}
         if counts and next(writes) == at:
             os.kill(os.getpid(), signal.SIGKILL)
     return send(self, method, url, **options)
@@ -41,7 +41,7 @@ main()
 def killed(at: int, *arguments: str | Path) -> bool:
     """A command, killed before its write of this number; false if it ends well before that.
 
-    Those to a webhook configuration or the operator's scale count, and two of those to pods.
+    Those to a webhook configuration count, and two of those to pods.
     """
     command = (sys.executable, "-c", _DISTURBED, str(at), *map(str, arguments))
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
