@@ -26,7 +26,12 @@ def build(directory: Path, target: str, source: Path = ROOT) -> Path:
     return found
 
 
-def test_the_sdist_builds_the_same_wheel_and_holds_no_more_than_it_needs(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("wheel"), "wheel")
+
+
+def test_the_sdist_builds_the_same_wheel_and_holds_no_more_than_it_needs(wheel: Path, tmp_path: Path) -> None:
     """The wheel built of the unpacked sdist has the same files; tests, chart and workflows are not in the sdist."""
     sdist = build(tmp_path / "sdist", "sdist")
     assert sdist.name == f"grove_migrator-{PYTHON_VERSION}.tar.gz"
@@ -35,13 +40,12 @@ def test_the_sdist_builds_the_same_wheel_and_holds_no_more_than_it_needs(tmp_pat
         assert found <= {"migrator", "pyproject.toml", "README.md", "LICENSE", "PKG-INFO", ".gitignore"}
         opened.extractall(tmp_path, filter="data")
     again = build(tmp_path / "again", "wheel", tmp_path / f"grove_migrator-{PYTHON_VERSION}")
-    wheel = build(tmp_path / "wheel", "wheel")
     assert again.read_bytes() == wheel.read_bytes()
 
 
-def test_the_wheel_holds_the_data_and_no_tests(tmp_path: Path) -> None:
+def test_the_wheel_holds_the_data_and_no_tests(wheel: Path) -> None:
     """What is installed can hash: layouts and releases are in the wheel; tests and scripts are not."""
-    with zipfile.ZipFile(build(tmp_path, "wheel")) as archive:
+    with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         scripts = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
     files = (path for path in (ROOT / "migrator").rglob("*") if path.suffix in {".json", ".html", ".css"})

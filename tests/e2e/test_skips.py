@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.support.paths import ROOT
+pytest_plugins = ("pytester",)
 
 
 @pytest.mark.parametrize(
@@ -20,10 +16,9 @@ from tests.support.paths import ROOT
     ],
     ids=["a test", "a whole module", "an expected failure"],
 )
-def test_a_skip_is_a_failure(tmp_path: Path, text: str, *, passes: bool) -> None:
+def test_a_skip_is_a_failure(pytester: pytest.Pytester, text: str, *, passes: bool) -> None:
     """However a test skips, CI fails and prints the reason; the plugin minds nothing else."""
-    (tmp_path / "test_it.py").write_text(f"import pytest\n{text}")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.support.plugins", "-c", "/dev/null", "-q", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode == 0) is passes
-    assert ("in CI nothing may: Skipped: no Go" in done.stdout) is not passes
+    pytester.makepyfile(f"import pytest\n{text}")
+    done = pytester.runpytest_inprocess("-p", "tests.support.plugins")
+    assert (done.ret == 0) is passes
+    assert ("in CI nothing may: Skipped: no Go" in done.stdout.str()) is not passes
