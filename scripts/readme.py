@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -30,7 +31,10 @@ _REPEATED: Final = "v1.EphemeralContainerCommon"
 def _between(name: str, text: str, shown: str) -> str:
     """The text with ``shown`` between two marks of that name."""
     marked = re.compile(rf"(<!-- {name}: begin [^\n]*-->\n).*?(<!-- {name}: end -->)", re.DOTALL)
-    return marked.sub(lambda match: f"{match[1]}{shown}\n{match[2]}", text)
+    made, times = marked.subn(lambda match: f"{match[1]}{shown}\n{match[2]}", text)
+    if times != 1:
+        raise ValueError(f"the marks of {name} are there {times} times")
+    return made
 
 
 def with_releases(text: str) -> str:
@@ -87,12 +91,18 @@ def demo() -> str:
     return done.stdout
 
 
+def pages() -> Iterator[tuple[Path, str]]:
+    """Each page with what the program says now."""
+    texts = {page: page.read_text(encoding="utf-8") for page in (README, UPGRADE, HOW_IT_WORKS)}
+    yield README, _between("demo", texts[README], f"```\n{demo().strip()}\n```")
+    yield UPGRADE, with_releases(texts[UPGRADE])
+    yield HOW_IT_WORKS, with_minors(with_places(texts[HOW_IT_WORKS]))
+
+
 def main() -> None:
-    """Write README.md and the tables; tests check that they are current."""
-    UPGRADE.write_text(with_releases(UPGRADE.read_text(encoding="utf-8")), encoding="utf-8")
-    HOW_IT_WORKS.write_text(with_minors(with_places(HOW_IT_WORKS.read_text(encoding="utf-8"))), encoding="utf-8")
-    text = README.read_text(encoding="utf-8")
-    README.write_text(_between("demo", text, f"```\n{demo().strip()}\n```"), encoding="utf-8")
+    """Write the pages; a test checks that they are current."""
+    for page, text in pages():
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
