@@ -22,7 +22,6 @@ from benchmarks.processes import ROOT, Row
 
 _ROUNDS: Final = 3
 _MINOR: Final = "1.35"
-_SECONDS: Final = "0.3"
 
 _TEMPLATES: Final = 10_000
 #: Go remembers nothing, so as many are enough for it.
@@ -54,7 +53,7 @@ def _oracle(templates: Path) -> float:
 
     with templates.open("rb") as lines:
         asked = b"\n".join(b'{"id":"","input":%s}' % line.strip() for line in islice(lines, _ASKED))
-    command = [str(oracle(_MINOR).binary()), "bench", f"-seconds={_SECONDS}"]
+    command = [str(oracle(_MINOR).binary()), "bench"]
     before, began = getrusage(RUSAGE_CHILDREN), perf_counter()
     done = subprocess.run(
         command, input=asked + b"\n", check=True, capture_output=True, env={**os.environ, "GOMAXPROCS": "1"}

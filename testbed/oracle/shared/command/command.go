@@ -4,11 +4,11 @@ package command
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"reflect"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,27 +19,19 @@ import (
 const usage = `usage: oracle COMMAND
   layout              the layout of every type reachable from a pod template, as JSON
   hash                JSON Lines in, one line of hashes out for each
-  bench [-seconds S]  templates in, nanoseconds for one legacy hash out
+  bench               templates in, nanoseconds for one legacy hash out
 Input lines: {"id", "input": {"labels", "annotations", "podSpec", "priorityClassName"}} or {"id", "pcs": PodCliqueSet}.`
 
-// Main runs one command and ends the process with 0, 1 (it failed) or 2 (it was called wrongly).
+// Main runs one command and ends the process with 1 if it failed.
 func Main() {
 	useUTC()
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, usage)
-		os.Exit(2)
-	}
-	err := run(os.Args[1], os.Args[2:], os.Stdin, os.Stdout)
-	if err != nil {
+	if err := run(strings.Join(os.Args[1:], " "), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(1)
 	}
 }
 
-func run(command string, arguments []string, in io.Reader, out io.Writer) error {
-	flags := flag.NewFlagSet(command, flag.ExitOnError)
-	seconds := flags.Float64("seconds", 1, "measure for at least this long")
-	_ = flags.Parse(arguments)
+func run(command string, in io.Reader, out io.Writer) error {
 	switch command {
 	case "layout":
 		found, err := layout.Of(reflect.TypeFor[corev1.PodTemplateSpec]())
@@ -47,11 +39,9 @@ func run(command string, arguments []string, in io.Reader, out io.Writer) error 
 	case "hash":
 		return answer(in, out, templateHashes)
 	case "bench":
-		return bench(in, out, time.Duration(*seconds*float64(time.Second)))
+		return bench(in, out)
 	default:
-		fmt.Fprintln(os.Stderr, usage)
-		os.Exit(2)
-		return nil
+		return errors.New(usage)
 	}
 }
 

@@ -13,24 +13,11 @@ import (
 	"strings"
 )
 
-// Field is one struct field: its Go name, the JSON name that fills it and its type as spew prints it.
-//
-// JSON is nil for a field that no JSON document can fill, and "" for an embedded struct whose fields
-// share the JSON object of the struct around it.
-type Field struct {
-	Go   string
-	JSON *string
-	Type string
-}
-
-// MarshalJSON prints a field as a list of three, which keeps the layout files small.
-func (f Field) MarshalJSON() ([]byte, error) {
-	return json.Marshal([]any{f.Go, f.JSON, f.Type})
-}
-
 // Layout is every named type reachable from a root.
 type Layout struct {
-	// Types maps a printed type name to its fields ([]Field), or to the text of its underlying type (string).
+	// Types maps a printed type name to its fields, or to the text of its underlying type. Of a field it has the Go
+	// name, the JSON name that fills it, and its type as spew prints it. No JSON document can fill a field whose JSON
+	// name is nil, and the fields of an embedded struct, whose name is "", share the object of the struct around it.
 	Types map[string]any `json:"types"`
 	// Custom names the types that decode themselves from JSON or from text, sorted.
 	Custom []string `json:"custom"`
@@ -50,14 +37,14 @@ func Of(root reflect.Type) (Layout, error) {
 	if err := w.visit(root); err != nil {
 		return Layout{}, err
 	}
-	var custom []string
+	var names []string
 	for name, t := range w.seen {
-		if Custom(t) {
-			custom = append(custom, name)
+		if custom(t) {
+			names = append(names, name)
 		}
 	}
-	slices.Sort(custom)
-	return Layout{w.types, custom}, nil
+	slices.Sort(names)
+	return Layout{w.types, names}, nil
 }
 
 type walker struct {
@@ -106,10 +93,10 @@ func (w *walker) visitStruct(t reflect.Type) error {
 	if t.Name() == "" {
 		return fmt.Errorf("a struct without a name: %s", t)
 	}
-	fields := make([]Field, 0, t.NumField())
+	fields := make([][]any, 0, t.NumField())
 	for i := range t.NumField() {
 		field := t.Field(i)
-		fields = append(fields, Field{Go: field.Name, JSON: jsonName(t, field), Type: field.Type.String()})
+		fields = append(fields, []any{field.Name, jsonName(t, field), field.Type.String()})
 	}
 	w.types[t.String()] = fields
 	for i := range t.NumField() {
@@ -120,16 +107,16 @@ func (w *walker) visitStruct(t reflect.Type) error {
 	return nil
 }
 
-// Custom tells whether encoding/json would hand the value over to a method of the type.
-func Custom(t reflect.Type) bool {
+// custom tells whether encoding/json would hand the value over to a method of the type.
+func custom(t reflect.Type) bool {
 	pointer := reflect.PointerTo(t)
 	return pointer.Implements(jsonUnmarshaler) || pointer.Implements(textUnmarshaler)
 }
 
-// jsonName is the JSON name that fills a field of owner, as Field.JSON has it. It follows the rules of
-// encoding/json for tags, embedding and unexported fields.
+// jsonName is the JSON name that fills a field of owner, by the rules of encoding/json for tags, embedding and
+// unexported fields.
 func jsonName(owner reflect.Type, field reflect.StructField) *string {
-	if Custom(owner) {
+	if custom(owner) {
 		return nil
 	}
 	tag := field.Tag.Get("json")
