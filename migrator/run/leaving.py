@@ -105,6 +105,7 @@ def _go_back(run: Session, error: BaseException, record: Record, revert: Step) -
         run.fence()
         record = run.seen.open_record or record  # with the operator that this has stopped
     revert(run)
+    run.let_pods_end()  # before the last look, because somebody may install another operator meanwhile
     run.look_at_operators()
     if run.seen.wrong_operator:  # it waits, and would replace every pod
         return half_way(run, error)

@@ -63,6 +63,7 @@ class Session:
         self._first_leases = dict[str, leases.Lease]()  # the operators', by namespace, at the first look
         self._prepared = False  # what is done once, between our first record and the stop
         self._opened_at = -math.inf  # when our account was left out of webhooks
+        self._pods_end_by = math.inf  # when an operator is started at the latest, once one is to be
         self._settled_at = -math.inf  # from when on no stop and no matchCondition of ours can arrive
 
     @property
@@ -247,7 +248,7 @@ class Session:
         if was is None:
             return True
         self._settle()
-        self._let_pods_end()
+        self.let_pods_end()
         self.look_at_operators()
         installed = self.seen.operator
         if installed is None or not (installed.replicas or is_same_operator(installed, was)):
@@ -257,19 +258,18 @@ class Session:
             self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
         return True
 
-    def _let_pods_end(self) -> None:
-        """Wait, for two minutes at most, until an operator that starts deletes no pod in place of one that ends.
-
-        Without an operator, nothing replaces a pod that fails.
-        """
-        until, told = self.context.clock() + _PATIENCE, ""
-        while (why := self.seen.too_early) and self.context.clock() < until:
+    def let_pods_end(self) -> None:
+        """Wait until an operator that starts deletes no pod in place of one that ends: two minutes at most in a run."""
+        # Without an operator, nothing replaces a pod that fails.
+        self._pods_end_by, told = min(self._pods_end_by, self.context.clock() + _PATIENCE), ""
+        while (why := self.seen.too_early) and self.context.clock() < self._pods_end_by:
             if why != told:
                 self.log.info("waiting", why=why)
                 told = why
             self.context.deadline.extend(_PATIENCE)
             self.context.rest(_LOOK_EVERY)
-            self.read()
+            with suppress(Exception):  # what cannot be read now is read again, and only tells how long to wait
+                self.read()
 
     def let_operators_in(self) -> None:
         """Take our condition from webhooks, and give the operator's Lease back, also what a killed run left."""
@@ -364,10 +364,9 @@ class Session:
         failed = [outcome.error for outcome in outcomes if outcome.error is not None]
         # A lost Lease ends everything, so it counts first; a conflict of one set counts last.
         failed.sort(key=lambda error: (not isinstance(error, LeaseLost), isinstance(error, write.SetConflict)))
-        worst = failed[0] if failed else None
-        if worst is not None and not isinstance(worst, ForeignOperator):
-            raise worst
-        return worst is None and len(outcomes) == len(batches)
+        if failed and not isinstance(failed[0], ForeignOperator):
+            raise failed[0]
+        return not failed and len(outcomes) == len(batches)
 
     def _before_each_patch(self) -> Callable[[], None]:
         """What is asked before every patch: our hold, and every so many seconds whether an operator acts."""

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from migrator import kinds
-from migrator.errors import OR_REVERT, Rejected, Reverted
+from migrator.errors import OR_REVERT, Rejected, Reverted, Unreachable
 from migrator.run.leases import PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, REFUSED, STUCK, Step, kill, kill_at, raising, when
+from tests.faults.process import DONE, FAILED, REFUSED, STUCK, Step, kill, kill_at, raising, when
 from tests.faults.steps import finished, killed, of_trees
 from tests.faults.world import World
 from tests.support.tables import table
@@ -213,10 +213,38 @@ def test_an_operator_is_given_back_once_the_pods_in_excess_are_gone(*, reverts: 
     assert (beside, world.replicas) == ([], 1)
 
 
-def test_an_operator_is_given_back_though_a_pod_of_a_lost_node_is_never_gone() -> None:
+@pytest.mark.parametrize("fails", [False, True], ids=["", "It cannot be started at first."])
+def test_an_operator_is_given_back_though_a_pod_of_a_lost_node_is_never_gone(*, fails: bool) -> None:
     """Two minutes are waited at most: without an operator, nothing replaces a pod that fails."""
     world = finished()
     _replace_pod(world, gone_after=math.inf)
     began = world.seconds
-    world.run(revert=True)
+    starts = when(lambda step: step.subresource == "scale" and step.moment == "before", raising(_bug), times=1)
+    world.run(starts if fails else None, revert=True)
     assert (world.replicas, 120 < world.seconds - began < 200) == (1, True)
+
+
+def test_an_operator_is_given_back_though_pods_that_end_cannot_be_read_once() -> None:
+    """The run was asked to end before it wrote, and only how long it waits depends on what it reads."""
+    world = World(cluster.grown())
+    _replace_pod(world, gone_after=100)
+    ends = when(lambda step: users.stops(step.process.applied) > 0, lambda step: step.process.stop.set(), times=1)
+    fails = when(
+        lambda step: world.seconds > 60 and step.target == "podcliques/", raising(lambda: Unreachable("503")), times=1
+    )
+
+    def at(step: Step) -> None:
+        ends(step)
+        fails(step)
+
+    world.run(at, code=FAILED)
+    assert world.replicas == 1
+
+
+def test_a_new_operator_that_comes_while_pods_end_stays_locked_out() -> None:
+    """Every old hash was restored, and it would replace every pod."""
+    world = World(cluster.grown())
+    _replace_pod(world, gone_after=100)
+    world.later(80, lambda: world.deploy(replicas=1, image=cluster.NEW_IMAGE))
+    world.run(when(lambda step: step.process.wrote == 12, raising(_bug), times=1), code=STUCK)
+    assert world.holder == PARKED
