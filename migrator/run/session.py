@@ -26,7 +26,8 @@ from migrator.run.record import OperatorBefore, Record, State, parse
 from migrator.run.recording import next_record
 from migrator.run.seen import look_around, look_at_webhooks, read_sets, unplanned
 
-#: For how many seconds a run waits for a Lease, and for pods of the operator to end.
+#: For how many seconds a run waits for a Lease, for pods of the operator to end, and, before it gives one back, for
+#: pods that are being deleted.
 _PATIENCE: Final = 120.0
 
 #: How often the operator is stopped at most, and for how many seconds several API servers need to see a condition.

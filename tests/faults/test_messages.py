@@ -90,15 +90,18 @@ def test_an_outage_after_another_run_has_begun_is_not_said_to_change_nothing(
 
 def test_an_outage_after_our_lease_has_expired_is_not_said_to_change_nothing() -> None:
     """A run is cut off before it stops the operator, and another one takes its Lease and dies half-way: 6, not 1."""
-    world, down = World(cluster.grown()), list[Step]()
+    world, is_cut_off = World(cluster.grown()), lambda step: step.write == 2
+    is_gone = gone_from(is_cut_off)
+
+    def overtake(_: Step) -> None:
+        world.advance(LONGER_THAN_A_LEASE)
+        world.die(do_at(of_trees()[8].write, "after", kill))
+
+    overtakes = when(is_cut_off, overtake, times=1)
 
     def at(step: Step) -> None:
-        if step.write == 2 and not down:
-            down.append(step)
-            world.advance(LONGER_THAN_A_LEASE)
-            world.die(do_at(of_trees()[8].write, "after", kill))
-        if down and step.kind != "sleep":
-            raise Unreachable("HTTP 503")
+        overtakes(step)
+        is_gone(step)
 
     world.run(at, code=STUCK)
 
