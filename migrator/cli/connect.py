@@ -106,7 +106,7 @@ def now() -> datetime:
 def own_namespace() -> str | None:
     """The namespace of the pod that this process runs in; ``None`` outside a cluster."""
     try:
-        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() or None
+        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
     except OSError:
         return None
 

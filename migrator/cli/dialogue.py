@@ -54,8 +54,7 @@ def announce(
         if cluster.dry_run:  # which leaves nothing half-way
             raise
         raise unread(error) from None
-    where = f" (context {cluster.context})" if cluster.context else ""
-    rows = words.row("cluster", f"{cluster.name}{where}")
+    rows = words.row("cluster", f"{cluster.name} (context {cluster.context})")
     if not (preview.writes or preview.plan.refusals or cluster.dry_run):
         log.Unbreakable(sys.stderr).write(rows)  # the end of the run says the rest
         return
@@ -66,7 +65,7 @@ def announce(
         return  # the plan is its result
     rows += words.row("operator", words.sentence(_described(preview.operator)))
     rows += words.rows("steps", _steps(preview, options)) if preview.writes else ""
-    again = _with_the_stop(preview, options, dry_run=cluster.dry_run)
+    again = _with_the_stop(preview, dry_run=cluster.dry_run)
     known = preview.plan.set_plans or preview.plan.refusals  # a revert of nothing has no plan
     skipping = next_command("run", "--stop-operator", "--skip-refused", again=True)
     shown = with_crds(cluster, preview.plan, options)
@@ -100,10 +99,10 @@ def _served(cluster: Cluster) -> Mapping[str, str] | None:
         return None
 
 
-def _with_the_stop(preview: Observation, options: context.RunOptions, *, dry_run: bool) -> str:
+def _with_the_stop(preview: Observation, *, dry_run: bool) -> str:
     """The same command with ``--stop-operator``, if nothing else refuses the run; otherwise empty."""
-    stoppable = preview.operator is not None and preview.operator.deployment and not options.stop_operator
-    if not stoppable or {one.code for one in preview.plan.refusals} != {RUNNING.code}:
+    has_deployment = preview.operator is not None and preview.operator.deployment
+    if not has_deployment or {one.code for one in preview.plan.refusals} != {RUNNING.code}:
         return ""
     return next_command("run", *(["--dry-run"] if dry_run else []), "--stop-operator", again=True)
 
@@ -142,26 +141,28 @@ def ending(cluster: Cluster, result: context.RunResult, options: context.RunOpti
     verify, is_next = verification(options, *target_flags), _is_next(operator, options)
     if up and is_next:
         return Ending(state, (verify,))
-    steps, note = _crd_steps(cluster, result.plan, options.plan.target.release, only_missing=is_next)
-    (release, namespace), version = _helm_release(operator), _chart_version(options.plan.target.release)
+    steps, note = _crd_steps(cluster, options.plan.target, only_missing=is_next)
+    (release, namespace), version = _helm_release(operator), _chart_version(options.plan.target)
     start = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
     if operator is not None and operator.deployment and is_next:
         start = operator.start_command
     return Ending(state, (*steps, start, verify), note)
 
 
-def _chart_version(release: table.Release | None) -> str:
+def _chart_version(build: table.Named | None) -> str:
     """The version of Grove's chart that installs a release; a build of the main branch has no chart of its name."""
+    release = build.release if build is not None else None
     return _VERSION if release is None or release.from_main else release.name
 
 
 def _after_revert(cluster: Cluster, result: context.RunResult, options: context.RunOptions, state: str) -> Ending:
     """What is next after a revert: the old operator runs, can be started, or must be brought back."""
-    operator, old = result.operator, options.plan.source.release if options.plan.source else None
+    operator = result.operator
     is_old = _is_old(operator, options)
     image = operator.image if operator is not None and is_old else result.reverted_to
-    old = table.release_in(image) or old
-    steps, note = _crd_steps(cluster, result.plan, old, only_missing=True)
+    installed, source = table.release_in(image), result.plan.source
+    old = table.named(installed.name) if installed else options.plan.source or source
+    steps, note = _crd_steps(cluster, old, only_missing=True)
     if operator is not None and operator.live:
         return Ending(state, steps, note)
     release, namespace = _helm_release(operator)
@@ -169,25 +170,19 @@ def _after_revert(cluster: Cluster, result: context.RunResult, options: context.
     rollback = f'helm rollback {release} "$REVISION" -n {namespace}'
     if operator is None or not operator.deployment or not is_old:
         return Ending(state, (*steps, f"helm history {release} -n {namespace}", rollback), note)
-    restored = {plan.target for plan in result.plan.set_plans} or options.plan.candidates
+    restored = [source.scheme] if source is not None else options.plan.candidates
     if table.accepts(operator.image, set(map(str, restored))):
         return Ending(state, (*steps, operator.start_command), note)
     choice = f"start it with `{operator.start_command}`; otherwise go back with `{rollback}`"
     return Ending(f"{state} If {operator.image} is the old operator's image, {choice}.", steps, note)
 
 
-def _crd_steps(
-    cluster: Cluster, plan: Plan, release: table.Release | None, *, only_missing: bool
-) -> tuple[tuple[str, ...], str]:
-    """The commands that replace the CRDs by those of the ``release`` that comes next, or comes back; and why one goes.
+def _crd_steps(cluster: Cluster, build: table.Named | None, *, only_missing: bool) -> tuple[tuple[str, ...], str]:
+    """The commands that replace the CRDs by those of the build that comes next, or comes back; and why one goes.
 
-    If the release is not known, it is one that uses the hashes of the plan. ``only_missing``: none if it can start
-    without them.
+    ``only_missing``: none if it can start without them.
     """
-    targets = sorted({one.target for one in plan.set_plans}, key=str)
-    builds = (release.name,) if release else [name for scheme in targets for name in table.builds_with(scheme)]
-    version = _chart_version(release)
-    served = _served(cluster)
+    builds, version, served = build.builds if build is not None else (), _chart_version(build), _served(cluster)
     if served is None:  # later, `verify` names what is missing
         return (() if only_missing else (crds.application(version),)), ""
     if only_missing and not any(crds.problems_of(builds, served)):
@@ -213,12 +208,10 @@ def _described(operator: Operator | None) -> str:
 def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
     """What the run does, each line a sentence of its own: no line may read as if pods were deleted."""
     installed = preview.operator
-    gives_back = options.revert and _is_old(installed, options)
     if options.stop_operator and installed is not None and installed.live:
-        until = "you start the old operator again" if options.revert else "you upgrade"
-        until = "the revert ends" if gives_back and table.release_in(installed.image) is not None else until
+        until = "the old operator is started again" if options.revert else "you upgrade"
         yield f"Stop the operator. It stays at zero replicas until {until}."
-    elif gives_back and preview.record is not None and preview.record.operator is not None:
+    elif options.revert and _is_old(installed, options) and preview.record and preview.record.operator:
         yield "Start the operator again when the revert ends."
     if preview.to_open:
         names = ", ".join(sorted({one.configuration for one in preview.to_open}))

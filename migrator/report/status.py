@@ -58,7 +58,7 @@ def _progress(plan: model.Plan, *, reverts: bool) -> str:
 def _ahead(by_release: Mapping[str, model.Plan], newer: Sequence[str], *, is_checked: bool) -> Iterator[str]:
     """What would block a migration, what the newer releases would recreate, and their known issues."""
     plans = [by_release[release] for release in newer]
-    blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
+    blocked = "".join(_blocked(common_refusals(plans)))
     ready, states = "", {set_plan.state for plan in plans for set_plan in plan.set_plans}
     if model.SetState.REFUSED in states:
         ready = row("blocked", "Some releases are blocked: see `plan --to RELEASE`.")
@@ -99,12 +99,12 @@ def _unfit(outlook: Outlook, lost: model.Disruption) -> str:
     return row("hashes", f"Stored hashes do not match {outlook.installed}{when} recreates {table.amount(lost)}.")
 
 
-def _brief_rows(label: str, findings: Iterable[model.Finding]) -> Iterator[str]:
+def _blocked(findings: Iterable[model.Finding]) -> Iterator[str]:
     """A row for each code: what it is, and a few objects."""
     for group in table.grouped(findings):
         refs = tuple(dict.fromkeys(finding.ref for finding in group.findings if finding.ref is not None))
         where = f": {table.names(refs)}" if refs else ""
-        yield row(label, f"{group.code} {group.title}{where}.", indent=2)
+        yield row("blocked", f"{group.code} {group.title}{where}.", indent=2)
 
 
 def _releases(plans: Mapping[str, model.Plan], newer: Sequence[str]) -> str:

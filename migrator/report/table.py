@@ -69,11 +69,9 @@ def headline(plan: model.Plan) -> str:
     refused, sets = plan.number_of(model.SetState.REFUSED), words.count(len(plan.set_plans), "set")
     hold = f"{words.count(len(plan.set_plans), 'set already holds', 'sets already hold')} the hashes of"
     if _is_revert(plan):
-        old = ", ".join(sorted({str(one.target) for one in plan.set_plans}))
         restored = plan.number_of(model.SetState.MIGRATE)
-        stuck = f" {words.count(refused, 'set')} cannot be reverted." if refused else ""
-        restores = f"The revert restores the hashes of {old} in {restored:,} of {sets}.{stuck}"
-        return restores if restored or refused else f"Nothing to revert: {hold} {old}."
+        restores = f"The revert restores the hashes of {plan.source} in {restored:,} of {sets}."
+        return restores if restored else f"Nothing to revert: {hold} {plan.source}."
     if not plan.cluster_disruption.pods and all(set_plan.state is model.SetState.DONE for set_plan in plan.set_plans):
         goes_on = " The update that is in flight goes on." if IN_FLIGHT.code in codes(plan.warnings) else ""
         return f"Nothing to do: {hold} {plan.target}. The upgrade recreates no pod.{goes_on}"
@@ -91,7 +89,7 @@ def headline(plan: model.Plan) -> str:
 
 
 def _is_revert(plan: model.Plan) -> bool:
-    """Whether the sets are to go back from the target."""
+    """Whether the sets are to go back from the target to the source; none of them is refused then."""
     return any(one.target != plan.target.scheme for one in plan.set_plans)
 
 
@@ -102,7 +100,7 @@ def next_steps(plan: model.Plan, skipping: str = SKIPPING) -> list[str]:
     steps = [f"docs/guards.md has the causes and fixes of {', '.join(codes(plan.refusals))}."]
     migrating = plan.number_of(model.SetState.MIGRATE)
     only_sets_are_refused = all(finding.severity is model.Severity.WARNING for finding in plan.findings)
-    if migrating and only_sets_are_refused and not _is_revert(plan):
+    if migrating and only_sets_are_refused:
         sets, rest = "the other set" if migrating == 1 else f"the other {migrating:,} sets", amount(plan.remaining)
         steps.append(f"Or migrate {sets} with `{skipping}`; then the upgrade recreates {rest}.")
     return steps
@@ -144,15 +142,14 @@ def upgrade(plan: model.Plan) -> tuple[str, str]:
     A source that was not named is the release that runs, or all that use the schemes that were found; else empty.
     """
     stored = {set_plan.source for set_plan in plan.set_plans if set_plan.source}
-    if _is_revert(plan):
-        return _with_dynamo(plan.target), _with_dynamo(plan.source) if plan.source else ""
     if plan.source is not None:
         source = _with_dynamo(plan.source)
     elif plan.running is not None and stored <= {(running := named(plan.running)).scheme}:
         source = _with_dynamo(running)
     else:
         source = ", ".join(table.build_range(table.builds_with(one)) for one in schemes.all_schemes() if one in stored)
-    return source, _with_dynamo(plan.target)
+    target = _with_dynamo(plan.target)
+    return (target, source) if _is_revert(plan) else (source, target)
 
 
 def _with_dynamo(end: table.Named) -> str:
@@ -229,7 +226,7 @@ def _sets(plan: model.Plan) -> str:
         rows.append(_row(f"total: {words.count(len(set_plans), 'set')}", "", set_plans))
     source, target = upgrade(plan)
     sources = sorted({str(set_plan.source) for set_plan in set_plans if set_plan.source})
-    targets = sorted({str(set_plan.target) for set_plan in set_plans})
+    targets = [str(set_plans[0].target)]  # all have one
     schemes = f"Stored hashes: {_releases_of(sources, source)}. Target: {_releases_of(targets, target)}."
     return words.wrapped(schemes) + "\n" + words.columns(("SET", "STATE", *_NUMBERS), rows, numbers=_NUMBERS)
 
