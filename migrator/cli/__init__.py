@@ -125,7 +125,7 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
             stdout.write()  # help, version and completion are printed by Click: if that has failed, so does this
     except errors.MigratorError as error:
         return _fail(error, session)
-    except click.ClickException as error:
+    except click.UsageError as error:
         return _usage(error, session)
     except click.Abort as error:
         return _fail(_half_way_before(error) or errors.Interrupted("interrupted before anything was written"), session)
@@ -153,13 +153,13 @@ def _half_way_before(error: BaseException | None) -> errors.HalfWay | None:
     return error
 
 
-def _usage(error: click.ClickException, session: flags.Session) -> int:
+def _usage(error: click.UsageError, session: flags.Session) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         if not log.is_console(sys.stderr, session.log_format):
             return _fail(errors.UsageError(f"A command is missing: see {PROGRAM} --help."), session)
         error.show()
         return error.exit_code
-    message, context = error.format_message(), error.ctx if isinstance(error, click.UsageError) else None
+    message, context = error.format_message(), error.ctx
     is_missing = isinstance(error, click.MissingParameter)
     if isinstance(error, click.BadParameter) and not is_missing and context is not None and error.param is not None:
         source = context.get_parameter_source(str(error.param.name))

@@ -100,10 +100,9 @@ def run(
             except Exception as error:  # noqa: BLE001 - the run has ended, and its exit code must be the one that is true
                 log.write_warning("untold_ending", f"What is next cannot be told: {bug(error)}")
         _print_if_read(_text(result, output, dry_run=dry_run, revert=revert, ending=ending), dry_run=dry_run)
-        dry = {"dry_run": True} if dry_run else {}
-        state = {"operator": ending.operator, "next": ending.commands} if ending.operator else {}
         numbers = {"trees": len(result.sets), "patches": result.patches}
-        run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers, **state)
+        state = {"operator": ending.operator, "next": ending.commands}
+        run_context.log.info("summary", outcome="done", exit_code=0, dry_run=dry_run, **numbers, **state)
     return 0
 
 

@@ -47,12 +47,19 @@ def plan_json(plan: model.Plan, header: PlanHeader | None = None) -> dict[str, A
 
 def first_look_json(look: Outlook, targets: Iterable[Target], source: str, header: PlanHeader) -> dict[str, Any]:
     """The JSON object of ``plan -o json`` without ``--to``."""
-    found = {"from": source, "targets": list(map(target_json, targets)), **asdict(header)}
-    return {"apiVersion": API_VERSION, **found, "outlook": outlook_json(look)}
+    outlook = {
+        "operator": look.operator,
+        "release": look.running,
+        "podCliqueSets": look.sets,
+        "pods": look.pods,
+        "gpus": look.gpus,
+        "unfinishedRun": look.record if look.resumes else None,
+    }
+    found = {"from": source, "targets": list(map(_target, targets)), **asdict(header)}
+    return {"apiVersion": API_VERSION, **found, "outlook": outlook}
 
 
-def target_json(target: Target) -> dict[str, Any]:
-    """One target as ``plan -o json`` without ``--to`` has it."""
+def _target(target: Target) -> dict[str, Any]:
     plan = target.plan
     return {
         "scheme": target.scheme.name,
@@ -60,18 +67,6 @@ def target_json(target: Target) -> dict[str, Any]:
         "running": target.running,
         "summary": summary(plan),
         **_found(plan),
-    }
-
-
-def outlook_json(outlook: Outlook) -> dict[str, Any]:
-    """The cluster as ``plan -o json`` without ``--to`` has it."""
-    return {
-        "operator": outlook.operator,
-        "release": outlook.running,
-        "podCliqueSets": outlook.sets,
-        "pods": outlook.pods,
-        "gpus": outlook.gpus,
-        "unfinishedRun": outlook.record if outlook.resumes else None,
     }
 
 

@@ -122,8 +122,6 @@ def notes(plan: model.Plan) -> list[str]:
 
 
 def _recreated(plan: model.Plan) -> str:
-    if not plan.cluster_disruption.pods:
-        return "0 pods"
     hit = [set_plan.disruption for set_plan in plan.set_plans if set_plan.disruption.pods]
     selected, sets = sum(hit, model.Disruption()), words.count(len(hit), "set")
     if selected == plan.cluster_disruption:
