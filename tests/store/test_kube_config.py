@@ -14,6 +14,7 @@ import yaml
 from kubernetes.client import Configuration
 from kubernetes.config import incluster_config
 
+from migrator.cli import connect
 from migrator.errors import NotAuthorised, Unreachable, UsageError
 from migrator.kinds import PODS
 from migrator.kube import store as kube_store
@@ -59,7 +60,7 @@ def test_the_home_directory_comes_last(tmp_path: Path, secure: FakeApi, monkeypa
     monkeypatch.setenv("KUBECONFIG", "")
     ask(context="other")
     assert [seen.path for seen in secure.seen] == ["/api/v1/namespaces/a/pods/p", "/other/api/v1/namespaces/a/pods/p"]
-    assert [kube_store.connect(context=name).context for name in (None, "other")] == ["main", "other"]
+    assert [connect.connect(None, name).context for name in (None, "other")] == ["main", "other"], "by the flag"
 
 
 @pytest.mark.parametrize("variable", [False, True])

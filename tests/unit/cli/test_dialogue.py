@@ -124,10 +124,14 @@ def test_a_run_ends_well_where_discovery_does_not_answer(monkeypatch: pytest.Mon
     assert invoke("run", "--to", A11, "--stop-operator", "-o", "json").json["next"][0] == application(A11)
 
 
-@pytest.mark.parametrize(("stdin", "stderr"), [(True, False), (False, True)])
-def test_nobody_is_asked_with_half_a_terminal(monkeypatch: pytest.MonkeyPatch, *, stdin: bool, stderr: bool) -> None:
+@pytest.mark.parametrize(
+    ("stdin", "stderr", "in_a_pod"), [(True, False, False), (False, True, False), (True, True, True)]
+)
+def test_nobody_is_asked_with_half_a_terminal_or_in_a_pod(
+    monkeypatch: pytest.MonkeyPatch, *, stdin: bool, stderr: bool, in_a_pod: bool
+) -> None:
     """A question that nobody sees, or that nobody can answer, would hold up a script."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: stdin))
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: stderr))
-    assert not can_ask(in_a_pod=False)
+    assert not can_ask(in_a_pod=in_a_pod)

@@ -146,18 +146,19 @@ def test_a_signal_at_the_question_ends_the_run(
 
 
 @table(
-    "error code said",
-    ("Nobody knows what an earlier run has left.", (Unreachable("HTTP 503"), 6, "keep the operator at zero")),
-    ("Nothing was written without credentials.", (NotAuthorised("HTTP 401"), 1, "an earlier run")),
-    ("Nor without permission, and whose is missing is said.", (Forbidden("HTTP 403"), 1, "grove-migrator: HTTP 403. ")),
+    "error more code said",
+    ("Nobody knows what an earlier run has left.", (Unreachable("HTTP 503"), (), 6, "keep the operator at zero")),
+    ("A dry run leaves nothing.", (Unreachable("HTTP 503"), ("--dry-run",), 1, "HTTP 503")),
+    ("Nothing was written without credentials.", (NotAuthorised("HTTP 401"), (), 1, "an earlier run")),
+    ("Nor without permission, and whose is missing is said.", (Forbidden("HTTP 403"), (), 1, "migrator: HTTP 403. ")),
 )
 @pytest.mark.usefixtures("somebody")
 def test_what_the_screen_cannot_read_is_not_known(
-    error: Exception, code: int, said: str, site: Site, invoke: Invoke
+    error: Exception, more: tuple[str, ...], code: int, said: str, *, site: Site, invoke: Invoke
 ) -> None:
     """Before the question a failure to read ends as it does without one."""
     site.store.fail(error, times=99, verb="list")
-    assert said in invoke(*RUN, code=code).last["message"]
+    assert said in invoke(*RUN, *more, code=code).last["message"]
     assert site.store.writes() == []
 
 
@@ -242,6 +243,23 @@ def test_stop_operator_is_next_only_if_it_is_enough(
         site.store.drop(kind, "grove-system", "grove-operator")
     wanted = f"next      docs/guards.md has the causes and fixes of {codes}."
     assert wanted in invoke(*RUN[:-1], code=3).err
+
+
+@pytest.mark.usefixtures("somebody")
+def test_the_command_that_skips_refused_sets_has_all_flags_of_the_run(site: Site, invoke: Invoke) -> None:
+    """Whoever pastes it is not refused for what was allowed."""
+    site.store.edit(POD_CLIQUE_SETS, "search", "embedder", lambda body: body["status"].update(currentRevision="x-1"))
+    command = f"`grove-migrator run --to {NEW} --allow GM-102 --stop-operator --skip-refused`"
+    assert command in invoke(*RUN, "--allow", "GM-102", code=3).err
+
+
+def test_a_revert_is_asked_in_its_own_words(upgraded: Site, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever undoes an upgrade reads nothing of the next one, nor that to undo this takes another command."""
+    shown = Terminal(upgraded, invoke, monkeypatch).type(*RUN, "--revert", answer="n\n", code=1).text
+    steps = "Stop the operator. It stays at zero replicas until the old operator is started again. Restore 61 hashes "
+    assert steps in " ".join(shown.split())
+    assert "To undo this" not in shown
+    assert "\nRevert? [y/N]: " in shown
 
 
 def test_a_dry_run_says_so_and_does_not_ask(terminal: Terminal) -> None:
