@@ -29,7 +29,7 @@ def choose_target(target: str | None, to_binary: str | None, target_image: str |
         )
     chosen, release = table.named(target), table.release_in(target_image or "")
     # A run that took the old operator for the next one would start it again on the new hashes.
-    if release is not None and not table.is_target(str(target_image), chosen.scheme, None):
+    if release is not None and release.scheme != chosen.scheme:
         raise errors.UsageError(
             f"--target-image {target_image} is {release.name} ({release.scheme.name}), and the target is {target}: "
             "give the image of the next operator, or leave it out; a rebuilt one needs a tag of its own"

@@ -209,10 +209,9 @@ def _sets(plan: model.Plan) -> str:
         return ""
     # Refused sets first; of many sets those that can be migrated, and those that are done, are a number.
     set_plans = sorted(plan.set_plans, key=lambda one: one.state is not model.SetState.REFUSED)
-    plain = [[one for one in set_plans if one.state is state and not one.findings] for state in _FOLDED]
-    folded = [alike for alike in plain if alike] if len(set_plans) > MANY else []
-    hidden = {one.tree.ref for alike in folded for one in alike}
-    shown = [one for one in set_plans if one.tree.ref not in hidden]
+    states = _FOLDED if len(set_plans) > MANY else ()
+    folded = [alike for state in states if (alike := [one for one in set_plans if one.state is state])]
+    shown = [one for one in set_plans if one.state not in states]
     reverts = _is_revert(plan)
     rows = [_row(f"{one.tree.ref.namespace}/{one.tree.ref.name}", _state(one, reverts=reverts), [one]) for one in shown]
     noun = "other set" if shown else "set"
@@ -233,7 +232,7 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
     """Schemes, and behind them the releases, unless the user named a scheme. Without a scheme nothing is certain."""
     if not schemes:
         return "unknown"
-    return ", ".join(schemes) + (f" ({releases})" if releases and releases not in schemes else "")
+    return ", ".join(schemes) + (f" ({releases})" if releases not in schemes else "")
 
 
 def _row(name: str, state: str, set_plans: Sequence[model.SetPlan]) -> tuple[str, ...]:
@@ -302,9 +301,9 @@ def advice_groups(advisories: Iterable[model.Advice]) -> list[tuple[model.Advice
 def names(refs: tuple[Ref, ...]) -> str:
     """The first few objects, and how many more; a kind is printed where it changes."""
     shown, kind = [], ""
-    for ref in refs if len(refs) <= NAMED + 1 else refs[:NAMED]:
+    for ref in refs[:NAMED]:
         path = f"{ref.namespace}/{ref.name}".removeprefix("/")
         shown.append(path if ref.kind == kind else f"{ref.kind} {path}")
         kind = ref.kind
-    left = len(refs) - len(shown)
-    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+    left = len(refs) - NAMED
+    return ", ".join(shown) + (f" and {left:,} more" if left > 0 else "")
