@@ -82,11 +82,6 @@ def readable(pointer: str) -> str:
     return pointer.replace("~1", "/").replace("~0", "~")
 
 
-def visible(text: str) -> str:
-    """A text of several lines with other control characters escaped."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
 def as_name(text: str) -> str:
     """The text with ``?`` for what no name and no image has: anybody may have written it, as a command to paste."""
     return _IN_NO_NAME.sub("?", text)

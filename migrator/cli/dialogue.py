@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 #: Why a CRD is deleted.
 _DELETION: Final = f"Delete the old CRD first: the new one has its short name ({crds.CLASHING.code})."
-#: What stands for the version of a chart that is not known.
-_VERSION: Final = '"$VERSION"'
-_RELEASE: Final = "meta.helm.sh/release-name"
-_RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
 
 def can_ask(*, in_a_pod: bool) -> bool:
@@ -152,7 +148,7 @@ def ending(cluster: Cluster, result: context.RunResult, options: context.RunOpti
 def _chart_version(build: table.Named | None) -> str:
     """The version of Grove's chart that installs a release; a build of the main branch has no chart of its name."""
     release = build.release if build is not None else None
-    return _VERSION if release is None or release.from_main else release.name
+    return '"$VERSION"' if release is None or release.from_main else release.name
 
 
 def _after_revert(cluster: Cluster, result: context.RunResult, options: context.RunOptions, state: str) -> Ending:
@@ -230,7 +226,8 @@ def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
 
 def _helm_release(operator: Operator | None) -> tuple[str, str]:
     """The name and the namespace of the Helm release that the operator's Deployment belongs to, for a shell."""
-    annotations = operator.annotations if operator is not None else {}
-    name = annotations.get(_RELEASE)
-    namespace = annotations.get(_RELEASE_NAMESPACE) or (operator.namespace if operator is not None else None)
-    return shlex.quote(name) if name else '"$RELEASE"', shlex.quote(namespace) if namespace else '"$NAMESPACE"'
+    if operator is None:
+        return '"$RELEASE"', '"$NAMESPACE"'
+    name = operator.annotations.get("meta.helm.sh/release-name")
+    namespace = operator.annotations.get("meta.helm.sh/release-namespace", operator.namespace)
+    return shlex.quote(name) if name else '"$RELEASE"', shlex.quote(namespace)

@@ -32,9 +32,8 @@ _REPEATED: Final = {
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def seconds(typed: str) -> float:
+def seconds(text: str) -> float:
     """A duration, in seconds, at most ``24h``: Go's, or plain seconds as client-go's ``ParseTimeout`` reads them."""
-    text = typed.strip()
     is_plain = text.isascii() and text.replace(".", "", 1).isdecimal()
     found = float(text) if is_plain else exact_json.seconds(text)
     if found is None or found < 0:

@@ -109,7 +109,7 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
     if output_format != "html":
         flags.refuse_flags("goes with -o html.", "group_by")
     if not has_target:
-        flags.refuse_flags("needs a target: give --to.", "group_by", "detailed_exitcode")
+        flags.refuse_flags("needs a target: give --to.", "detailed_exitcode")
         if output_format == "html":
             raise errors.UsageError("-o html needs a target: give --to or --to-binary.")
 
@@ -137,9 +137,9 @@ def _plan_or_releases(look: Outlook, targets: list[Target], newer: list[str]) ->
 
 
 def _after_run(cluster: Cluster, seen: Observation, reached: Plan | None) -> tuple[str, ...]:
-    """The commands that the last run printed at its end, if sets are as it left them and none is to be migrated."""
+    """The commands that the last run, which has ended, printed, if sets are as it left them and none is to migrate."""
     last = seen.record
-    if last is None or last.is_open or reached is None or reached.number_of(SetState.MIGRATE):
+    if last is None or reached is None or reached.number_of(SetState.MIGRATE):
         return ()
     if reached.set_plans and not reached.number_of(SetState.DONE):  # an old operator has taken all of it back
         return ()

@@ -29,13 +29,11 @@ class Progress:
     def __init__(self, stream: TextIO) -> None:
         watched = stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
         self._bars = Bars(
-            *(
-                SpinnerColumn(),
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                TimeElapsedColumn(),
-                _Left(),
-            ),
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TimeElapsedColumn(),
+            _Left(),
             console=Console(file=cast("TextIO", Unbreakable(stream))),
             transient=True,
             redirect_stdout=False,  # stdout is data

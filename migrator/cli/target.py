@@ -78,6 +78,6 @@ def read_program(path: str) -> Operator:
         with Path(path).open("rb") as file:
             return program.read(file.read(program.LARGEST + 1))
     except OSError as error:
-        raise errors.InputError(f"{path} cannot be read: {error.strerror or error}; {program.TAKE_IT}") from error
+        raise errors.InputError(f"{path} cannot be read: {error.strerror}; {program.TAKE_IT}") from error
     except (errors.InputError, errors.Refused) as error:
         raise type(error)(f"{path}: {error}") from error

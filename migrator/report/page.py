@@ -43,7 +43,7 @@ def render(
     *,
     group_by: str | None = None,
     next_command: str = "",
-    skipping: str = table.SKIPPING,
+    skipping: str = "",
 ) -> str:
     """The whole document, as text.
 
@@ -87,7 +87,7 @@ def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("migrator.report", "."),
         autoescape=True,
-        finalize=lambda value: words.visible(value) if type(value) is str else value,  # not what is escaped already
+        finalize=lambda value: words.printable(value) if type(value) is str else value,  # not what is escaped already
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -37,12 +37,10 @@ CANONICAL_NOTE = (
     "Only builds of Grove's pull request #566 use the canonical schemes; no release does. They accept the legacy hash "
     "of their own layout, so they do not recreate its pods."
 )
-#: What leaves refused sets out, if the caller does not know the whole command.
-SKIPPING: Final = "--skip-refused"
 _NUMBERS: Final = ("CHANGES", "PODS", "GPUS")
 
 
-def plan_text(plan: model.Plan, *, next_command: str = "", skipping: str = SKIPPING, proof: str = "") -> str:
+def plan_text(plan: model.Plan, *, next_command: str = "", skipping: str = "", proof: str = "") -> str:
     """The plan: its headline, a row for each set, what refuses or warns, and what is next.
 
     ``next_command`` is what the caller knows better than the plan, ``skipping`` what migrates the sets that are not
@@ -93,7 +91,7 @@ def _is_revert(plan: model.Plan) -> bool:
     return any(one.target != plan.target.scheme for one in plan.set_plans)
 
 
-def next_steps(plan: model.Plan, skipping: str = SKIPPING) -> list[str]:
+def next_steps(plan: model.Plan, skipping: str) -> list[str]:
     """The next steps after a plan that is refused; ``skipping`` migrates the sets that are not."""
     if not plan.refusals:
         return []

@@ -93,7 +93,9 @@ def test_before_the_next_operator_is_started_its_crds_come(
     """Somebody has installed it already, and it waits at zero."""
     site.deploy(A11, 0)
     site.store.served["ct"] = ct
-    assert tuple(invoke("run", "--to", A11, "-o", "json").json["next"][:-1]) == first
+    told = invoke("run", "--to", A11, "-o", "json").json
+    assert tuple(told["next"][:-1]) == first
+    assert "Do not start" not in told["operator"], "that is the old one"
 
 
 @pytest.mark.usefixtures("site")
