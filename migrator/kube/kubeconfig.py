@@ -1,4 +1,7 @@
-"""The cluster and the identity to use, as kubectl finds them."""
+"""The cluster and the identity to use, as kubectl finds them.
+
+No message quotes a value of a kubeconfig: values are secrets.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,12 @@ from kubernetes import config
 from kubernetes.client import Configuration
 from kubernetes.client.rest import should_bypass_proxies
 from kubernetes.config.kube_config import FileOrData
+from urllib3.exceptions import LocationValueError
+from urllib3.util import parse_url
 
 from migrator import kubectl_yaml
 from migrator.errors import NotAuthorised, UsageError
 from migrator.kube import connections, plugin
-from migrator.kube import kubeconfig_fields as fields
 from migrator.kube.credentials import Lifetime, Read
 
 DEFAULT: Final = "~/.kube/config"
@@ -25,6 +29,16 @@ DEFAULT: Final = "~/.kube/config"
 _THIS_MACHINE: Final = "localhost,127.0.0.0/8,::1"
 
 _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
+
+#: The fields that the client, or a connection, would take in another type too: a text would switch verification off.
+_TYPES: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("server", "tls-server-name", "proxy-url", "token", "username", "password"), str),
+    "insecure-skip-tls-verify": bool,
+}
+_ADDRESS: Final = "http://HOST:PORT or https://HOST:PORT"
+_WITHOUT_PROXY: Final = (
+    "If kubectl can use it, run `kubectl proxy`, and give a kubeconfig whose server is http://127.0.0.1:8001."
+)
 
 #: Files are read again each minute, because whoever rotates them does so long before what is in them expires; client-go
 #: too goes on with what it has if they cannot be read (``transport/token_source.go:NewCachedFileTokenSource``).
@@ -73,11 +87,7 @@ def _document(path: str) -> dict[str, Any] | None:
             return None
         except ValueError as error:
             raise ValueError(f"{error}: correct it, or give what `kubectl config view --raw` prints") from None
-    whole: dict[str, Any] = {} if document is None else document
-    if fault := next(fields.file_faults(whole), None):
-        field, wrong = fault
-        raise UsageError(f"kubeconfig {path}{field and f': `{field}`'} {wrong}")
-    return whole
+    return document or {}
 
 
 def _read_pod(configuration: Configuration) -> Lifetime:
@@ -95,7 +105,6 @@ def _read_pod(configuration: Configuration) -> Lifetime:
 class _Entry(NamedTuple):
     """An entry of a list in a kubeconfig: its fields that are set, and the folder where its relative paths begin."""
 
-    name: str = ""
     fields: dict[str, Any] = {}  # noqa: RUF012 - never changed
     folder: Path = Path()
 
@@ -139,7 +148,7 @@ class _Chosen(NamedTuple):
         return lifetime
 
     def _ask_plugin(self, waiting: Callable[[str], object]) -> tuple[dict[str, str], Lifetime]:
-        entry, told = dict(self.user.fields["exec"]), None
+        entry, told = {**self.user.fields["exec"]}, None
         if entry.get("provideClusterInfo"):
             authority = self.cluster.file_or_data("certificate-authority").as_data()
             told = {**self.cluster.fields, "certificate-authority-data": authority}
@@ -161,8 +170,8 @@ def _proxy(server: str) -> str | None:
     variable = next(filter(os.environ.get, (name.upper(), name)), None)
     if variable is None or should_bypass_proxies(server, bypassed.replace("*.", ".")):
         return None
-    if not fields.is_address(os.environ[variable]):
-        raise UsageError(f"the proxy of the variable {variable} cannot be used: give {fields.ADDRESS}")
+    if not _is_address(os.environ[variable]):
+        raise UsageError(f"the proxy of the variable {variable} cannot be used: give {_ADDRESS}")
     return os.environ[variable]
 
 
@@ -207,21 +216,36 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
         if kind in named and named[kind] not in entries:
             raise UsageError(f"context {name} names the {kind} {named[kind]}, which is not in kubeconfig {files}")
     cluster, user = clusters[named["cluster"]], users.get(named.get("user", ""), _Entry())
-    if field := next((field for field in _IMPERSONATION if user.fields.get(field)), None):
-        raise UsageError(
-            f"kubeconfig {files}: the user of context {name} acts as another by `{field}`, which is not "
-            "supported: choose a context whose user has credentials of its own"
-        )
-    _refuse_first(fields.cluster_faults(cluster.fields), files, f"cluster {cluster.name}")
-    user_faults = fields.user_faults(user.fields, lambda path: (user.folder / path).read_bytes())
-    _refuse_first(user_faults, files, f"user {user.name}")
+    if fault := next(_faults(cluster.fields, user.fields), None):
+        field, wrong = fault
+        raise UsageError(f"kubeconfig {files}: `{field}` of context {name} {wrong}")
     return _Chosen(files, name, cluster, user)
 
 
-def _refuse_first(faults: Iterator[fields.Fault], files: str, entry: str) -> None:
-    if fault := next(faults, None):
-        field, wrong = fault
-        raise UsageError(f"kubeconfig {files}: `{field}` of {entry} {wrong}")
+def _faults(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The fields that cannot be used, each with what is wrong; only the first counts."""
+    for field, value in (*cluster.items(), *user.items()):
+        if not isinstance(value, kind := _TYPES.get(field, object)):
+            yield field, f"must be {'true or false without quotes' if kind is bool else 'a text'}: correct it"
+    # Every message of a run has the address in it; what is before an @ would be a secret.
+    if "@" in cluster.get("server", "") or not _is_address(cluster.get("server", "")):
+        yield "server", f"must be {_ADDRESS}, without a user or password: correct it"
+    if "proxy-url" in cluster and not _is_address(cluster["proxy-url"]):
+        yield "proxy-url", f"must be {_ADDRESS}. {_WITHOUT_PROXY}"
+    if "auth-provider" in user:  # the client may renew its token from a server that it does not verify (_refresh_oidc)
+        yield "auth-provider", "is not supported: log in with a credential plugin (`exec`) or a token"
+    for field in filter(user.get, _IMPERSONATION):
+        yield field, "acts as another, which is not supported: choose a context whose user has credentials of its own"
+
+
+def _is_address(text: str) -> bool:
+    """Whether a text is the address of a server, or of a proxy that can be used."""
+    try:
+        address = parse_url(text)
+    except LocationValueError:
+        return False
+    is_web = address.scheme in {"http", "https"} and not (address.query or address.fragment)
+    return is_web and bool(address.host)
 
 
 def _entries(documents: Mapping[str, Any], kind: str) -> dict[str, _Entry]:
@@ -230,15 +254,17 @@ def _entries(documents: Mapping[str, Any], kind: str) -> dict[str, _Entry]:
     for path, document in documents.items():
         for item in document.get(f"{kind}s") or ():
             fields = {key: value for key, value in (item.get(kind) or {}).items() if value is not None and value != ""}
-            entries.setdefault(item["name"], _Entry(item["name"], fields, Path(path).absolute().parent))
+            entries.setdefault(item["name"], _Entry(fields, Path(path).absolute().parent))
     return entries
 
 
 @contextmanager
 def _explained(files: str) -> Iterator[None]:
-    """Raise a ``UsageError`` for what is wrong in kubeconfig files; it quotes no value, because values are secrets."""
+    """Raise a ``UsageError`` for what is wrong in kubeconfig files."""
     try:
         yield
+    except (AttributeError, KeyError, TypeError):  # a list in place of a mapping, an entry without its name
+        raise UsageError(f"kubeconfig {files} is not what `kubectl config view --raw` prints: correct it") from None
     except (config.ConfigException, OSError, ValueError) as error:
         raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from None
 
