@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -81,21 +82,16 @@ def run(
             printed, _ = process.communicate()
     if process.returncode:
         raise NotAuthorised(f"{plugin} ended with exit code {process.returncode}")
-    try:
+    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         answer = json.loads(printed)
-        fields, lifetime = _user(answer["status"]), _lifetime(answer["status"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise NotAuthorised(f"{plugin} printed no ExecCredential with a status that has credentials") from None
-    if answer.get("apiVersion") != version:
-        raise NotAuthorised(f"{plugin} printed another apiVersion than {version}")
-    return fields, lifetime
+        if answer["apiVersion"] == version:
+            return _user(answer["status"]), _lifetime(answer["status"])
+    raise NotAuthorised(f"{plugin} printed no ExecCredential of {version} that has credentials")
 
 
 def _user(status: dict[str, Any]) -> dict[str, str]:
     """A token, a certificate with its key, or all of them."""
     fields = {"token": status["token"]} if status.get("token") else {}
-    if not isinstance(fields.get("token", ""), str):
-        raise TypeError("token")
     if not fields or status.get("clientCertificateData") or status.get("clientKeyData"):
         pair = {"client-certificate-data": "clientCertificateData", "client-key-data": "clientKeyData"}
         fields |= {field: b64encode(status[key].encode()).decode() for field, key in pair.items()}

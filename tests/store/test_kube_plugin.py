@@ -153,31 +153,19 @@ def test_a_variable_without_a_value_is_empty(tmp_path: Path, secure: FakeApi) ->
     ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
 
 
-NO_STATUS = "printed no ExecCredential with a status"
+STATUS = """print('{"apiVersion": "client.authentication.k8s.io/v1", "status": {%s}}')"""
+NOTHING = "printed no ExecCredential of client.authentication.k8s.io/v1 that has credentials"
 
 
 @table(
     "program said",
     ("It failed.", ("raise SystemExit('sesame')", "ended with exit code 1")),
-    ("It printed no JSON.", ("print('sesame')", NO_STATUS)),
-    ("It printed nothing but brackets.", ("print('[' * 200_000)", NO_STATUS)),
-    ("It printed no credentials.", ("""print('{"status": {"token": ""}}')""", NO_STATUS)),
-    (
-        "A key without its certificate.",
-        ("""print('{"status": {"token": "sesame", "clientKeyData": "sesame"}}')""", NO_STATUS),
-    ),
-    ("A token that is no text.", ("""print('{"status": {"token": ["sesame"]}}')""", NO_STATUS)),
-    (
-        "An expiry that is no time.",
-        ("""print('{"status": {"token": "s", "expirationTimestamp": "sesame"}}')""", NO_STATUS),
-    ),
-    (
-        "Another API.",
-        (
-            """print('{"status": {"token": "sesame"}}')""",
-            "printed another apiVersion than client.authentication.k8s.io/v1",
-        ),
-    ),
+    ("It printed no JSON.", ("print('sesame')", NOTHING)),
+    ("It printed nothing but brackets.", ("print('[' * 200_000)", NOTHING)),
+    ("It printed no credentials.", (STATUS % '"token": ""', NOTHING)),
+    ("A key without its certificate.", (STATUS % '"token": "sesame", "clientKeyData": "sesame"', NOTHING)),
+    ("An expiry that is no time.", (STATUS % '"token": "s", "expirationTimestamp": "sesame"', NOTHING)),
+    ("Another API.", ("""print('{"apiVersion": "v1", "status": {"token": "sesame"}}')""", NOTHING)),
     ("It is not there.", (None, "is not there, or is no program: install it, or put it on PATH")),
 )
 def test_a_plugin_that_gives_no_credentials_is_named(
