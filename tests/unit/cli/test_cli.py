@@ -90,7 +90,6 @@ def test_every_command_has_help_for_every_option_and_examples() -> None:
         (["scheme", ""], "usage", "'PROGRAM': The value is empty"),
         (["plan", "-f", "x.yaml", "--to", "legacy-1.35", "--group-by", "a"], "usage", "--group-by goes with -o html"),
         (["plan", "-f", "x.yaml", "-o", "html"], "usage", "html needs a target: give --to or --to-binary"),
-        (["plan", "-f", "-", "-f", "-"], "usage", "-f - is given twice: give it once"),
         (["plan", "--to", "alpha.9", "--to=alpha.11"], "usage", "--to is given more than once: give it once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
         (["plan", "-f", "x.yaml", "--to", ""], "usage", "'--to': The value is empty"),  # an unset variable
