@@ -17,7 +17,6 @@ JSONObject = dict[str, Any]
 
 #: Go's durations alone: durationpy also reads days, and skips over what it cannot read.
 _DURATION: Final = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
-_LONGEST_DURATION: Final = (1 << 63) / 1e9  # in seconds: Go counts nanoseconds in an int64
 
 _MAX_INT_DIGITS: Final = 4000  # below CPython's own limit for str to int
 
@@ -79,16 +78,9 @@ def _without_deep_field_sets(text: str) -> str:
     return "".join([*parts, text[copied:]])
 
 
-def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401 - any JSON value
+def dumps(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Print compact JSON with every :class:`JSONNumber` as it was spelt."""
-    text = json.dumps(
-        value,
-        default=_marked,
-        ensure_ascii=False,
-        allow_nan=False,
-        separators=(",", ":"),
-        sort_keys=sort_keys,
-    )
+    text = json.dumps(value, default=_marked, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _MARKED.sub(r"\1", text) if _MARK in text else text
 
 
@@ -102,10 +94,9 @@ def seconds(duration: str) -> float | None:
     if not _DURATION.fullmatch(duration):
         return None
     try:
-        found = durationpy.from_str(duration).total_seconds()
+        return durationpy.from_str(duration).total_seconds()
     except ValueError:  # out of Python's range
         return None
-    return found if abs(found) < _LONGEST_DURATION else None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JSONObject:

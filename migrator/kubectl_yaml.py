@@ -32,7 +32,6 @@ _WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
 }
 _FIRST_OF_NUMBERS: Final = frozenset("+-.0123456789")
-_INNER_UNDERSCORE: Final = re.compile("(?<=[0-9])_(?=[0-9])", re.ASCII)
 _INTEGER: Final = re.compile("-?(?:0|[1-9][0-9]{0,19})", re.ASCII)
 _NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 #: What kubectl reads as a number, and prints in another way.
@@ -125,7 +124,7 @@ def _plain(event: Any) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON scala
         return text
     if _INTEGER.fullmatch(text) and _fits(text):
         return int(text)
-    digits = _INNER_UNDERSCORE.sub("", text) if text[0] == "." else text.replace("_", "")  # as Go does
+    digits = text.replace("_", "")  # as Go does
     is_finite = _NUMBER.fullmatch(digits) and math.isfinite(float(digits))
     if is_finite and digits == text:
         return float(text)
@@ -136,8 +135,8 @@ def _plain(event: Any) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON scala
 
 
 def _fits(text: str) -> bool:
-    """Whether an integer in any base fits into Go's int64, or without a sign into its uint64; else it is no number."""
-    return -(1 << 63) <= int(text, 0) < 1 << (63 if text[0] == "+" else 64)
+    """Whether an integer in any base fits into Go's int64 or uint64; else it is no number."""
+    return -(1 << 63) <= int(text, 0) < 1 << 64
 
 
 def _at(event: Any, message: str) -> ValueError:  # noqa: ANN401 - PyYAML's events

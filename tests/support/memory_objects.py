@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import marshal
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final, TypeVar, cast
 
-from migrator import exact_json, kinds
+from migrator import kinds
 from migrator.exact_json import JSONObject
 from migrator.kinds import Resource
 
@@ -40,7 +41,7 @@ class State:
 
 def same(one: Any, other: Any) -> bool:
     """Whether two JSON values are equal in type and spelling: ``1``, ``1.0``, ``"1"`` and ``true`` all differ."""
-    return exact_json.dumps(one, sort_keys=True) == exact_json.dumps(other, sort_keys=True)
+    return json.dumps(one, sort_keys=True, default=repr) == json.dumps(other, sort_keys=True, default=repr)
 
 
 class Objects:
