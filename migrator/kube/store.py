@@ -126,7 +126,7 @@ class KubeCluster:
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """See :meth:`migrator.cluster.Cluster.create`."""
-        name = str((body.get("metadata") or {}).get("name") or "")
+        name = body.get("metadata", {}).get("name", "")
         return self._object(self._request("create", resource, namespace, name, body=exact_json.dumps(body)))
 
     def patch(
@@ -140,7 +140,7 @@ class KubeCluster:
 
     def _discovered(self, group: str) -> Iterator[tuple[Resource, Sequence[str]]]:
         """Each kind of an API group that can be listed, and its short names."""
-        path = f"/apis/{quote(group, safe='')}"
+        path = f"/apis/{group}"
         try:
             known = self._read(path)
         except errors.NotFound:
@@ -226,7 +226,7 @@ def _is_object(item: object) -> bool:
 def _path(resource: Resource, namespace: str) -> str:
     """Where the objects of a kind are, in all namespaces if none is given."""
     parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
-    if namespace and resource.namespaced:
+    if namespace:
         parts += ["namespaces", namespace]
     return "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
 

@@ -25,6 +25,7 @@ from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Deadline
 from migrator.kube import responses
 from migrator.kube.credentials import Credentials, Read
+from migrator.words import count
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
@@ -32,7 +33,7 @@ _USER_AGENT: Final = f"grove-migrator/{__version__}"
 #: How long the answer to one request may take as a whole, in seconds. A page of a list may take longer, and a request
 #: for a Lease must end well within its duration: client-go halves its renew deadline of 10 s in the same way
 #: (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
-_LONGEST: Final = 10.0
+_LONGEST: Final = LONGEST_WRITE
 LONGEST_PAGE: Final = 60.0
 LONGEST_OF_LEASE: Final = 5.0
 
@@ -227,7 +228,7 @@ class Transport:
         if request.method == "GET":
             return min(longest, _LONGEST), longest
         left = request.held_for()
-        limit = min(longest, max(until - self._timing.clock(), _LEAST_TIME), left, LONGEST_WRITE)
+        limit = min(longest, max(until - self._timing.clock(), _LEAST_TIME), left)
         return limit * _CONNECTING, limit * (1 - _CONNECTING)
 
     def _unanswered(self, request: Request, error: http.HTTPError, proxy: Url | None) -> str:
@@ -251,9 +252,8 @@ class Transport:
         if trouble.error is not None:
             self._permitted.clear()  # a role that was taken away is waited for once
             raise trouble.error
-        tries = f"{attempts} attempts" if attempts > 1 else "1 attempt"
         what = f"{request.what}: " if self._has_answered else ""  # a wrong address is no matter of one request
-        raise errors.Unreachable(f"{what}{trouble.text} (gave up after {tries})")
+        raise errors.Unreachable(f"{what}{trouble.text} (gave up after {count(attempts, 'attempt')})")
 
 
 def delay(attempt: int, retry_after: float | None, fraction: float) -> float:
