@@ -22,7 +22,7 @@ from urllib3.util import parse_url
 from migrator import kubectl_yaml
 from migrator.errors import NotAuthorised, UsageError
 from migrator.kube import connections, plugin
-from migrator.kube.credentials import Lifetime, Read
+from migrator.kube.credentials import Read
 
 DEFAULT: Final = "~/.kube/config"
 
@@ -39,10 +39,6 @@ _ADDRESS: Final = "http://HOST:PORT or https://HOST:PORT"
 _WITHOUT_PROXY: Final = (
     "If kubectl can use it, run `kubectl proxy`, and give a kubeconfig whose server is http://127.0.0.1:8001."
 )
-
-#: Files are read again each minute, because whoever rotates them does so long before what is in them expires; client-go
-#: too goes on with what it has if they cannot be read (``transport/token_source.go:NewCachedFileTokenSource``).
-_OF_FILES: Final = Lifetime(read_again_after=60.0)
 
 #: Fields that client-go takes instead of a plugin (``plugin/pkg/client/auth/exec/exec.go:UpdateTransportConfig``).
 _BEFORE_PLUGIN: Final = frozenset({"token", "tokenFile", "username", "client-certificate", "client-certificate-data"})
@@ -90,7 +86,7 @@ def _document(path: str) -> dict[str, Any] | None:
     return document or {}
 
 
-def _read_pod(configuration: Configuration) -> Lifetime:
+def _read_pod(configuration: Configuration) -> None:
     try:
         _from_pod(client_configuration=configuration, try_refresh_token=False)
     except (config.ConfigException, OSError) as error:
@@ -99,7 +95,6 @@ def _read_pod(configuration: Configuration) -> Lifetime:
             f"({_first_line(error).rstrip('.')}): give --kubeconfig FILE"
         ) from error
     configuration.proxy, configuration.no_proxy = _proxy(str(configuration.host)), None
-    return _OF_FILES
 
 
 class _Entry(NamedTuple):
@@ -121,17 +116,14 @@ class _Chosen(NamedTuple):
     cluster: _Entry
     user: _Entry
 
-    def read(self, configuration: Configuration, waiting: Callable[[str], object]) -> Lifetime:
+    def read(self, configuration: Configuration, waiting: Callable[[str], object]) -> None:
         """See :data:`~migrator.kube.credentials.Read`."""
-        cluster, lifetime = self.cluster, Lifetime()
+        cluster = self.cluster
         # Credentials are never sent without TLS, as by client-go (``tools/clientcmd/client_config.go:ClientConfig``).
         user = self.user if cluster.fields["server"].lower().startswith("https:") else _Entry()
         with _explained(self.files):
-            if user.fields.keys() & {"tokenFile", "client-certificate"}:
-                lifetime = _OF_FILES
-            elif "exec" in user.fields and not user.fields.keys() & _BEFORE_PLUGIN:
-                answered, lifetime = self._ask_plugin(waiting)
-                user = user._replace(fields=answered)
+            if "exec" in user.fields and not user.fields.keys() & _BEFORE_PLUGIN:
+                user = user._replace(fields=self._ask_plugin(waiting))
             configuration.host = cluster.fields["server"].rstrip("/")
             configuration.verify_ssl = not cluster.fields.get("insecure-skip-tls-verify", False)
             configuration.tls_server_name = cluster.fields.get("tls-server-name")
@@ -145,9 +137,8 @@ class _Chosen(NamedTuple):
             elif "username" in user.fields:
                 pair = f"{user.fields['username']}:{user.fields.get('password', '')}"
                 configuration.api_key["BearerToken"] = connections.basic(pair)
-        return lifetime
 
-    def _ask_plugin(self, waiting: Callable[[str], object]) -> tuple[dict[str, str], Lifetime]:
+    def _ask_plugin(self, waiting: Callable[[str], object]) -> dict[str, str]:
         entry, told = {**self.user.fields["exec"]}, None
         if entry.get("provideClusterInfo"):
             authority = self.cluster.file_or_data("certificate-authority").as_data()

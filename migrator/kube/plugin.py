@@ -9,19 +9,12 @@ import subprocess
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from migrator.errors import NotAuthorised
-from migrator.kube.credentials import Lifetime
 
 #: How long a plugin may take, in seconds, before somebody is told that it is waited for.
 PATIENCE: Final = 5.0
-
-#: How long before they expire credentials are read again, in seconds: all attempts of a read may take so long.
-_EARLY: Final = 60.0
-#: How soon they are read again at the earliest, in seconds: a plugin may print a token that has expired.
-_SOONEST: Final = 1.0
 
 _STDIN: Final = 0
 
@@ -32,10 +25,8 @@ _TOLD: Final = (
 )
 
 
-def run(
-    entry: dict[str, Any], cluster: dict[str, Any] | None, waiting: Callable[[str], object]
-) -> tuple[dict[str, str], Lifetime]:
-    """The fields of a kubeconfig's user that stand for a plugin's answer, and how long they are good.
+def run(entry: dict[str, Any], cluster: dict[str, Any] | None, waiting: Callable[[str], object]) -> dict[str, str]:
+    """The fields of a kubeconfig's user that stand for a plugin's answer.
 
     ``cluster`` is what a plugin with ``provideClusterInfo`` is told.
 
@@ -85,7 +76,7 @@ def run(
     with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         answer = json.loads(printed)
         if answer["apiVersion"] == version:
-            return _user(answer["status"]), _lifetime(answer["status"])
+            return _user(answer["status"])
     raise NotAuthorised(f"{plugin} printed no ExecCredential of {version} that has credentials")
 
 
@@ -96,10 +87,3 @@ def _user(status: dict[str, Any]) -> dict[str, str]:
         pair = {"client-certificate-data": "clientCertificateData", "client-key-data": "clientKeyData"}
         fields |= {field: b64encode(status[key].encode()).decode() for field, key in pair.items()}
     return fields
-
-
-def _lifetime(status: dict[str, Any]) -> Lifetime:
-    if not (expiry := status.get("expirationTimestamp")):
-        return Lifetime()
-    seconds = (datetime.fromisoformat(expiry) - datetime.now(UTC)).total_seconds()
-    return Lifetime(seconds, max(_SOONEST, seconds - _EARLY))

@@ -143,7 +143,7 @@ class Transport:
 
     def __init__(self, read: Read, deadline: Deadline | None, timing: Timing) -> None:
         self._timing = timing
-        self._credentials = Credentials(read, timing.clock)
+        self._credentials = Credentials(read)
         self.server = self._credentials.server
         self._deadline = deadline or Deadline(timing.clock)
         self._has_answered = False  # whether there has ever been an answer
@@ -178,9 +178,12 @@ class Transport:
                 raise
             self._timing.sleep(wait)
 
-    def _attempt(self, request: Request, longest: float, until: float) -> bytes | _Trouble:
-        """The body of a successful answer to one attempt, or the trouble; checks the hold on the Lease right before."""
-        access = self._credentials.access(request.what)
+    def _attempt(self, request: Request, longest: float, until: float, *, renew: bool = True) -> bytes | _Trouble:
+        """The body of a successful answer to one attempt, or the trouble; checks the hold on the Lease right before.
+
+        If the credentials are refused they are read again, and the request is sent once more.
+        """
+        access = self._credentials.access
         headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **access.headers}
         if request.body:
             headers |= {"Content-Type": request.content_type, "Content-Length": str(len(request.body))}
@@ -212,7 +215,9 @@ class Transport:
             return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
         where = ""
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            access.expire()
+            if renew:
+                self._credentials.renew(access, request.what)
+                return self._attempt(request, longest, until, renew=False)
             where = f" at {self.server}"
         definite = failure.error(f"{request.what}{where}", patching=request.method == "PATCH")
         if isinstance(definite, errors.Forbidden) and request.path in self._permitted and request.method == "GET":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -257,20 +257,31 @@ def test_a_wait_beyond_the_deadline_is_not_begun(serve: Serve) -> None:
     assert get(store)["kind"] == "Pod"
 
 
+EXPIRED, DENIED = status(401, "expired"), status(403, "no")
+
+
 @table(
-    "code times",
-    ("A token may be rotated at any time.", (401, 2)),
-    ("A missing permission is not in a new token either, and a plugin may ask for a login.", (403, 1)),
+    "answers sent reads error",
+    ("A token may expire at any time.", ((EXPIRED, POD), 2, 2, None)),
+    ("Credentials that are new and refused are no better the third time.", ((EXPIRED,), 2, 2, errors.NotAuthorised)),
+    ("A permission is not in a new token either, and a plugin may ask.", ((DENIED,), 1, 1, errors.Forbidden)),
 )
-def test_refused_credentials_are_renewed_for_the_next_request(serve: Serve, code: int, times: int) -> None:
-    """The next attempt of the caller has the new ones, and they are kept."""
-    api, renewed = serve(status(code, "no"), POD, POD), list[str]()
-    store = store_on(api.url, renewed=lambda: renewed.append("renewed"))
-    with pytest.raises(errors.NotAuthorised):
-        get(store)
-    get(store)
-    get(store)
-    assert len(renewed) == times
+@pytest.mark.parametrize("act", [get, patch])
+def test_refused_credentials_are_read_again(
+    serve: Serve,
+    act: Act,
+    answers: tuple[Answer, ...],
+    *,
+    sent: int,
+    reads: int,
+    error: type[errors.MigratorError] | None,
+) -> None:
+    """Whoever is not known has changed nothing, so the request is sent once more with what is read then."""
+    api, read = serve(*answers), list[str]()
+    store = store_on(api.url, renewed=lambda: read.append("read"))
+    with pytest.raises(error) if error else nullcontext():
+        act(store)
+    assert (len(api.seen), len(read)) == (sent, reads)
 
 
 #: Errors of urllib3 that come before a request is sent.

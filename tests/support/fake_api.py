@@ -21,7 +21,6 @@ from kubernetes.client import Configuration
 from migrator import exact_json
 from migrator.cluster import Deadline
 from migrator.kinds import Op
-from migrator.kube.credentials import Lifetime
 from migrator.kube.store import KubeCluster
 from migrator.kube.transport import Timing, Transport
 from tests.support.clock import Clock
@@ -230,11 +229,10 @@ def store_on(
     """A store on that server whose waits take no time."""
     time = time or Clock()
 
-    def read(configuration: Configuration) -> Lifetime:
+    def read(configuration: Configuration) -> None:
         renewed()
         configuration.host, configuration.proxy = url, proxy  # not the environment's: the server is on the loopback
         configuration.ssl_ca_cert = str(AUTHORITY)  # the system's many certificates take 70 ms to read
-        return Lifetime()
 
     timing = Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5, longest=longest)
     store = KubeCluster(Transport(read, deadline, timing))
