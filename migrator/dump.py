@@ -152,12 +152,8 @@ class _Entry(NamedTuple):
     def of(cls, resource: Resource, value: JSONObject, file: str) -> _Entry:
         """The object, which has a name, packed."""
         metadata, name = value["metadata"], value["metadata"]["name"]
-        try:
-            packed = zlib.compress(pickle.dumps(value), 1)
-        except RecursionError as error:
-            raise errors.InputError(f"{file}: {value['kind']} {name} is nested too deeply") from error
         namespace = sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE))
-        return cls(packed, file, resource, namespace, name)
+        return cls(zlib.compress(pickle.dumps(value), 1), file, resource, namespace, name)
 
     @property
     def value(self) -> JSONObject:
@@ -200,14 +196,6 @@ class Dump:
                 raise errors.InputError(f"{file}: {what} {where}; dump every kind once, with one command")
         return cls(paths, tuple(entries.values()))
 
-    def in_dry_run(self) -> Dump:
-        """The same dump, because a dump is never written to."""
-        return self
-
-    def within(self, left: Callable[[], float]) -> Dump:  # noqa: ARG002 - the seam's
-        """The same dump."""
-        return self
-
     def list(
         self,
         resource: Resource,
@@ -248,10 +236,10 @@ class Dump:
         return {}
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - any other request
-        """A dump is never changed."""
+        """What only a run asks for."""
         raise errors.NotFound(f"{self.name}: a dump cannot be written to, nor asked for one object")
 
-    get = create = patch = _refuse
+    get = create = patch = in_dry_run = within = _refuse
 
 
 def _resource_of(value: JSONObject) -> Resource | None:

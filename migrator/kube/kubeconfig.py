@@ -92,7 +92,7 @@ def _read_pod(configuration: Configuration) -> None:
     except (config.ConfigException, OSError) as error:
         raise UsageError(
             f"no kubeconfig was found (--kubeconfig, $KUBECONFIG, {DEFAULT}), and no in-cluster configuration either "
-            f"({_first_line(error).rstrip('.')}): give --kubeconfig FILE"
+            f"({_said(error).rstrip('.')}): give --kubeconfig FILE"
         ) from error
     configuration.proxy, configuration.no_proxy = _proxy(str(configuration.host)), None
 
@@ -257,10 +257,8 @@ def _explained(files: str) -> Iterator[None]:
     except (AttributeError, KeyError, TypeError):  # a list in place of a mapping, an entry without its name
         raise UsageError(f"kubeconfig {files} is not what `kubectl config view --raw` prints: correct it") from None
     except (config.ConfigException, OSError, ValueError) as error:
-        raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from None
+        raise UsageError(f"kubeconfig {files} cannot be used: {_said(error)}") from None
 
 
-def _first_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
+def _said(error: Exception) -> str:
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)

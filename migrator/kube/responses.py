@@ -79,7 +79,7 @@ class Failure:
             text = " ".join(body.decode("utf-8", "replace").split())
             # Control characters escaped, without the quotes around it.
             return cls(code, {}, "" if text.startswith(("{", "[")) else ascii(text[:_SHOWN_CHARACTERS])[1:-1])
-        is_status = isinstance(parsed, dict) and parsed.get("kind", "Status") == "Status"
+        is_status = isinstance(parsed, dict) and parsed.get("kind") == "Status"
         return cls(code, parsed if is_status else {})
 
     @property
@@ -122,9 +122,8 @@ class Failure:
         Nothing else of a ``Status``: its message quotes values, and values are secrets.
         """
         parts = [f"HTTP {self.code} {_word(self.status.get('reason'))}".strip()]
-        causes = self._details.get("causes")
-        named = (cause.get("field") for cause in causes if isinstance(cause, dict)) if isinstance(causes, list) else ()
-        fields = [field for field in named if isinstance(field, str) and _FIELD.fullmatch(field)]
+        named = (cause.get("field", "") for cause in self._details.get("causes") or ())
+        fields = [field for field in named if _FIELD.fullmatch(field)]
         if fields:
             parts.append(first_of(fields, _SHOWN_CAUSES))
         if self._reason is not None:
@@ -135,8 +134,7 @@ class Failure:
 
     @property
     def _details(self) -> Mapping[str, Any]:
-        details = self.status.get("details")
-        return details if isinstance(details, dict) else {}
+        return self.status.get("details") or {}
 
     @property
     def _reason(self) -> _Reason | None:

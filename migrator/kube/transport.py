@@ -58,12 +58,7 @@ _CONNECTING: Final = 1 / 3
 
 #: Errors of urllib3 after which the server cannot have the request; after any other it may, TLS errors included:
 #: with TLS 1.3 a server refuses a certificate after the request was sent.
-NOT_SENT: Final = (
-    http.ClosedPoolError,
-    http.ConnectTimeoutError,
-    http.EmptyPoolError,
-    http.LocationValueError,
-)
+NOT_SENT: Final = (http.ConnectTimeoutError, http.LocationValueError)
 
 
 class Request(NamedTuple):

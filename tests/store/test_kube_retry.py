@@ -286,7 +286,7 @@ def test_refused_credentials_are_read_again(
 
 #: Errors of urllib3 that come before a request is sent.
 BEFORE = {
-    *("ClosedPoolError", "ConnectTimeoutError", "EmptyPoolError", "LocationParseError", "LocationValueError"),
+    *("ConnectTimeoutError", "LocationParseError", "LocationValueError"),
     *("NameResolutionError", "NewConnectionError", "ProxySchemeUnknown", "URLSchemeUnknown"),
 }
 
