@@ -167,17 +167,9 @@ def _proxy(server: str) -> str | None:
 
 
 def _token(user: _Entry) -> str | None:
-    """The token of a user: that of its file goes before the one in the kubeconfig, unless it cannot be read.
-
-    As client-go (``transport/round_trippers.go:NewBearerAuthWithRefreshRoundTripper``).
-    """
+    """The token of a user; that of a file goes before one in the kubeconfig, as by client-go (``rest/config.go``)."""
     token, path = user.fields.get("token"), user.fields.get("tokenFile")
-    try:
-        token = (path and (user.folder / path).read_text("utf-8", "replace").strip()) or token
-    except OSError:
-        if not token:
-            raise
-    if path and not token:
+    if path and not (token := (user.folder / path).read_text("utf-8", "replace").strip()):
         raise ValueError(f"{path}: is empty")
     return token
 

@@ -18,17 +18,11 @@ PATIENCE: Final = 5.0
 
 _STDIN: Final = 0
 
-#: What a plugin may learn of a cluster (``client-go/pkg/apis/clientauthentication/v1/types.go:Cluster``).
-_TOLD: Final = (
-    *("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data"),
-    *("proxy-url", "disable-compression"),
-)
-
 
 def run(entry: dict[str, Any], cluster: dict[str, Any] | None, waiting: Callable[[str], object]) -> dict[str, str]:
     """The fields of a kubeconfig's user that stand for a plugin's answer.
 
-    ``cluster`` is what a plugin with ``provideClusterInfo`` is told.
+    ``cluster`` has the fields of the cluster's entry, for a plugin with ``provideClusterInfo``.
 
     As with kubectl the plugin has our stderr, because it may ask for a login there; the official client gives it a pipe
     unless stdout is a terminal (client-go: ``plugin/pkg/client/auth/exec/exec.go:refreshCredsLocked``). ``waiting``
@@ -37,15 +31,11 @@ def run(entry: dict[str, Any], cluster: dict[str, Any] | None, waiting: Callable
     """
     plugin, version = f"the credential plugin {entry['command']}", entry["apiVersion"]
     reads_stdin = os.isatty(_STDIN) and entry.get("interactiveMode") != "Never"
-    if entry.get("interactiveMode") == "Always" and not reads_stdin:
-        raise NotAuthorised(
-            f"{plugin} asks for input (interactiveMode: Always), and stdin is no terminal: run this in a terminal"
-        )
     spec: dict[str, Any] = {"interactive": reads_stdin}
     if cluster is not None:
-        extensions = {one.get("name"): one.get("extension") for one in cluster.get("extensions") or ()}
-        told = {field: cluster[field] for field in _TOLD if cluster.get(field)}
-        spec["cluster"] = {**told, "config": extensions.get("client.authentication.k8s.io/exec")}
+        extensions = {one["name"]: one.get("extension") for one in cluster.pop("extensions", ())}
+        cluster.pop("certificate-authority", None)  # which is there as data
+        spec["cluster"] = {**cluster, "config": extensions.get("client.authentication.k8s.io/exec")}
     request = json.dumps({"apiVersion": version, "kind": "ExecCredential", "spec": spec}, default=str)
     if (program := shutil.which(entry["command"])) is None:  # Popen would look on the PATH that is for the plugin
         hint = "".join(filter(str.isprintable, " ".join(f". {entry.get('installHint') or ''}".split())))

@@ -293,13 +293,10 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, ser
     ("A user without a password has an empty one.", ({"username": "me"}, "Basic bWU6")),
     ("A password is UTF-8.", ({"username": "me", "password": "\u0142"}, "Basic bWU6xYI=")),
     ("The token of a file goes before one in the text.", ({"token": "old", "tokenFile": "token"}, "Bearer sesame")),
-    ("That counts while there is no file.", ({"token": "old", "tokenFile": "missing"}, "Bearer old")),
-    ("Or an empty one.", ({"token": "old", "tokenFile": "empty"}, "Bearer old")),
 )
 def test_who_is_meant_as_kubectl_takes_it(tmp_path: Path, secure: FakeApi, user: dict[str, str], sent: str) -> None:
     """A user's entry may have more than one of its fields, or a part of them."""
     (tmp_path / "token").write_text("sesame\n", encoding="utf-8")
-    (tmp_path / "empty").write_text("\n", encoding="utf-8")
     ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
     assert secure.seen[0].headers["authorization"] == sent
 
