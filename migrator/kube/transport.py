@@ -208,12 +208,10 @@ class Transport:
         if failure.is_transient:
             doubtful = answer.status in responses.SERVER_ERRORS and not request.repeatable  # a timeout of etcd is a 500
             return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
-        where = ""
-        if answer.status == HTTPStatus.UNAUTHORIZED:
-            if renew:
-                self._credentials.renew(access, request.what)
-                return self._attempt(request, longest, until, renew=False)
-            where = f" at {self.server}"
+        if answer.status == HTTPStatus.UNAUTHORIZED and renew:
+            self._credentials.renew(access, request.what)
+            return self._attempt(request, longest, until, renew=False)
+        where = f" at {self.server}" if answer.status == HTTPStatus.UNAUTHORIZED else ""
         definite = failure.error(f"{request.what}{where}", patching=request.method == "PATCH")
         if isinstance(definite, errors.Forbidden) and request.path in self._permitted and request.method == "GET":
             return _Trouble(str(failure), error=definite)  # an API server that has just started knows no roles yet
