@@ -54,8 +54,8 @@ class Pod:
 
     @property
     def labels(self) -> Mapping[str, str | None]:
-        """The labels that are kept."""
-        return {LABEL_POD_TEMPLATE_HASH: self.template_hash, LABEL_POD_CLIQUE: self.pod_clique_label}
+        """The label that is a hash."""
+        return {LABEL_POD_TEMPLATE_HASH: self.template_hash}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +138,13 @@ class PodCliqueSet(GroveObject):
     @property
     def generation_hash(self) -> str | None:
         """``status.currentGenerationHash``; ``None`` if the operator has never reconciled the set."""
-        value = self.status.get("currentGenerationHash")
-        return value if isinstance(value, str) and value else None
+        value: str | None = self.status.get("currentGenerationHash")
+        return value or None
 
     @property
     def is_observed(self) -> bool:
         """Whether the operator has reconciled the newest spec."""
-        observed = self.status.get("observedGeneration")
-        return isinstance(observed, int) and observed >= self.generation
+        return integer(self.status.get("observedGeneration")) >= self.generation
 
     @property
     def template(self) -> Mapping[str, Any]:

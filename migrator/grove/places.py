@@ -47,15 +47,13 @@ class HashField:
     """One field of a kind, by its JSON Pointer: ``*`` stands for each index of a list.
 
     It holds the hash of a ``template`` or else of a generation. ``leftover``: under OnDelete, pods of older templates
-    run on, so it may keep an older hash. ``lags``: no pod depends on it while the labels of the PodCliques below it
-    are current, or of all for a PodGangMap (:func:`migrator.planning.detect.lagging`).
+    run on, so it may keep an older hash.
     """
 
     kind: str
     pointer: str
     template: bool = False
     leftover: bool = False
-    lags: bool = False
     path: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +74,7 @@ _CURRENT: Final = "/status/currentPodCliqueSetGenerationHash"
 #: It decides which pods an update deletes, and which a scale-in deletes first.
 POD_LABEL: Final = HashField("Pod", _TEMPLATE_LABEL, template=True, leftover=True)
 #: New pods copy it.
-CLIQUE_LABEL: Final = HashField("PodClique", _TEMPLATE_LABEL, template=True, lags=True)
+CLIQUE_LABEL: Final = HashField("PodClique", _TEMPLATE_LABEL, template=True)
 #: The commit record of a set, written last: a set counts as migrated once it has the new hash. If it differs from what
 #: the operator computes, that starts an update.
 SET_GENERATION: Final = HashField("PodCliqueSet", "/status/currentGenerationHash")
@@ -87,19 +85,16 @@ SET_GENERATION: Final = HashField("PodCliqueSet", "/status/currentGenerationHash
 HASH_FIELDS: Final = (
     POD_LABEL,
     CLIQUE_LABEL,
-    HashField("PodClique", "/status/currentPodTemplateHash", template=True, leftover=True, lags=True),
-    HashField("PodClique", _CURRENT, leftover=True, lags=True),
+    HashField("PodClique", "/status/currentPodTemplateHash", template=True, leftover=True),
+    HashField("PodClique", _CURRENT, leftover=True),
     *(
-        HashField("PodClique", pointer("status", progress, key), template=key != _GENERATION, lags=True)
+        HashField("PodClique", pointer("status", progress, key), template=key != _GENERATION)
         for progress in PROGRESS_FIELDS
         for key in ("podTemplateHash", _GENERATION)
     ),
-    HashField("PodCliqueScalingGroup", _CURRENT, leftover=True, lags=True),
-    *(
-        HashField("PodCliqueScalingGroup", pointer("status", progress, _GENERATION), lags=True)
-        for progress in PROGRESS_FIELDS
-    ),
-    HashField("PodGangMap", pointer("spec", "entries", _EACH, _GENERATION), leftover=True, lags=True),
+    HashField("PodCliqueScalingGroup", _CURRENT, leftover=True),
+    *(HashField("PodCliqueScalingGroup", pointer("status", progress, _GENERATION)) for progress in PROGRESS_FIELDS),
+    HashField("PodGangMap", pointer("spec", "entries", _EACH, _GENERATION), leftover=True),
     HashField("PodGang", _GENERATION_LABEL, leftover=True),
     SET_GENERATION,
 )
@@ -178,7 +173,7 @@ def _values(item: Item, place: HashField) -> Iterator[tuple[str, str, tuple[str,
     for index, entry in enumerate(_value(root, above) or ()):
         value, epoch, at = _value(entry, below), entry.get("epoch"), (part, *above, index)
         if value and isinstance(value, str):
-            identity = (pointer(*at, "epoch"), epoch) if epoch and isinstance(epoch, str) else None
+            identity = (pointer(*at, "epoch"), epoch) if epoch else None
             yield pointer(*at, *below), value, identity
 
 
@@ -192,7 +187,7 @@ class HashSearch:
     """Collects the possible hashes in every object that it is shown, each once."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, str], objects.PossibleHash] = {}
+        self._found: dict[tuple[objects.Ref, str], objects.PossibleHash] = {}
 
     @property
     def possible_hashes(self) -> Mapping[str, Sequence[objects.PossibleHash]]:
@@ -214,23 +209,22 @@ class HashSearch:
 
     def scan(self, raw: JSONObject) -> None:
         """Search the values of one object's fields; of a pod only the metadata."""
-        kind, meta = str(raw.get("kind")), raw["metadata"]
+        kind, meta = raw["kind"], raw["metadata"]
         labels = meta["labels"] if isinstance(meta.get("labels"), dict) else {}
         part_of = labels.get(objects.LABEL_PART_OF)
         # A hash in a known place is migrated only if its object is part of a tree: joined to it by its controller.
         in_a_tree = kind in {"Pod", "PodCliqueSet"} or controller_uid(meta) is not None
         searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
         fields = searched if kind == "Pod" else raw | searched
-        for path, value in chain(_hashes(fields, ()), _hashes_in_names(meta.get("name"), labels)):
+        for path, value in chain(_hashes(fields), _hashes_in_names(meta["name"], labels)):
             if in_a_tree and (kind, tuple(_EACH if step.isdigit() else step for step in path)) in _KNOWN:
                 continue
-            namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
-            ref = objects.Ref(kind, namespace, name, str(meta.get("uid") or ""))
+            ref = objects.Ref(kind, str(meta.get("namespace") or ""), meta["name"], str(meta.get("uid") or ""))
             at, of = pointer(*path), part_of if isinstance(part_of, str) else None
-            self._found[kind, namespace, name, at] = objects.PossibleHash(ref, at, value, of)
+            self._found[ref, at] = objects.PossibleHash(ref, at, value, of)
 
 
-def _hashes_in_names(name: object, labels: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _hashes_in_names(name: str, labels: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Every hash between dashes in the name or a label of an object.
 
     alpha.10-rc1 names PodGangs after it: ``operator/api/common/namegen.go:GeneratePodGangName`` at fe4b7ba1.
@@ -241,9 +235,9 @@ def _hashes_in_names(name: object, labels: Mapping[str, object]) -> Iterator[tup
             yield path, found[0]
 
 
-def _hashes(root: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _hashes(root: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Every string in ``root`` that looks like a hash, with its path; any depth, as some fields may hold anything."""
-    waiting: list[tuple[tuple[str, ...], str | dict[str, Any] | list[Any]]] = [(path, root)]
+    waiting: list[tuple[tuple[str, ...], str | dict[str, Any] | list[Any]]] = [((), root)]
     while waiting:
         at, node = waiting.pop()
         if isinstance(node, str):

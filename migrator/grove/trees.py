@@ -57,12 +57,12 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
 
 
 def _owner(item: GroveObject) -> tuple[str, str]:
-    """What an object is to those that it controls; they are in its namespace, whatever uid those of others name."""
+    """The key of an object as an owner: with its namespace, because Kubernetes has no owners in another one."""
     return item.ref.namespace, item.ref.uid
 
 
 def _owned(items: Iterable[Owned], roots: Mapping[tuple[str, str], str]) -> Mapping[str, list[Owned]]:
-    """The items by the uid of their root, which ``roots`` has by their controller."""
+    """The items by the uid of their root; ``roots`` has that by the key of their controller."""
     owned: dict[str, list[Owned]] = defaultdict(list)
     for item in sorted(items, key=_BY_NAME):
         if (root := roots.get((item.ref.namespace, item.owner_uid or ""))) is not None:

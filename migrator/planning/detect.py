@@ -9,10 +9,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
 
 from migrator.grove import objects, places
 from migrator.hashing.podcliqueset import SetHashes
 from migrator.hashing.schemes import Scheme
+
+#: The kinds whose hashes only show how far an operator has come (:func:`lagging`).
+_LAGGING: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "PodGangMap"})
 
 
 class Verdict(Enum):
@@ -62,16 +66,14 @@ def detect(
     A scheme explains a set if it gives some of the values, and the target all others but leftovers of OnDelete. The
     first that does so is the source: the target itself, if the set is done, or else the first such candidate. If none
     does, the likely one is the best match, for messages and overrides: the target only if it gives some values and no
-    candidate gives any. What half an update of the target's operator has left beside an edit is not done.
+    candidate gives any: a set that the target's operator had half updated when it was edited is not done.
 
     Raises :class:`~migrator.errors.DecodeError` for a set that Go could not decode.
     """
     new = pcs.hashes(target)
-    asked = [target, *(one for one in candidates if one != target)]
     # What looks like a leftover may be an old hash of the present template, which a revert that died has left beside
-    # new ones. So an only candidate comes before the target then.
-    if len(candidates) == 1 and any(item.may_be_old and item.value != new.of(item.clique) for item in stored):
-        asked.reverse()
+    # new ones. So an only candidate comes before the target.
+    asked = [target, *candidates] if len(candidates) > 1 else [*candidates, target]
     given = dict[Scheme, int]()  # how many values it gives; of a candidate's, those that are not the target's too
     for scheme in asked:
         pair = HashPair(pcs.hashes(scheme), new)
@@ -109,11 +111,11 @@ def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozens
     with_owners = {uid for clique in outdated for uid in (clique.ref.uid, clique.owner_uid, tree.ref.uid)}
     if with_owners or places.open_progress(tree.pcs):
         with_owners.update(gang_map.ref.uid for gang_map in tree.pod_gang_maps)
-    return frozenset(stored for stored in foreign if stored.place.lags and stored.ref.uid not in with_owners)
+    return frozenset(stored for stored in foreign if stored.ref.kind in _LAGGING and stored.ref.uid not in with_owners)
 
 
 def next_has_begun(tree: objects.Tree, pair: HashPair) -> bool:
-    """Whether the next operator has begun the update that a migration prevents; unless it does, that goes on.
+    """Whether the next operator has begun the update that a migration would prevent; without one, that goes on.
 
     One that accepts the source's hashes begins none because of them: then an open update is of the owner's edit. Under
     OnDelete none replaces a pod.
@@ -123,11 +125,9 @@ def next_has_begun(tree: objects.Tree, pair: HashPair) -> bool:
     return tree.pcs.generation_hash == pair.target.generation != pair.source.generation
 
 
-def _unit(clique: objects.PodClique) -> tuple[str, str | None]:
+def _unit(clique: objects.PodClique) -> tuple[str | None, str | None]:
     """The key of all that is replaced together: a standalone PodClique, or one replica of a scaling group."""
-    if clique.standalone:
-        return clique.ref.uid, None
-    return clique.owner_uid or "", clique.group_index
+    return clique.ref.uid if clique.standalone else clique.owner_uid, clique.group_index
 
 
 def _present(clique: objects.PodClique) -> bool:

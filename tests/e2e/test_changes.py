@@ -46,7 +46,7 @@ _RELEASE: Final = (
     '{"release": "v0.1.0-alpha.12", "minor": "1.35", "algorithm": "legacy", "commit": "0123abcd", '
     '"source": "https://github.com/ai-dynamo/grove/blob/0123abcd/operator/go.mod#L21"}\n'
 )
-_PLACE: Final = '    HashField("PodCliqueScalingGroup", "/status/lastGenerationHash", lags=True),\n'
+_PLACE: Final = '    HashField("PodCliqueScalingGroup", "/status/lastGenerationHash"),\n'
 
 
 #: In each file that a person writes, texts and what takes their place, or what comes at its end.

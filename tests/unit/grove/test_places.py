@@ -200,7 +200,8 @@ def test_a_hash_is_found_at_any_depth() -> None:
     parameters: dict[str, Any] = {"x": VALUE}
     for _ in range(5000):
         parameters = {"x": parameters}
-    assert [value for _, value, _ in seen({"kind": "PodCliqueSet", "metadata": {}, "spec": parameters})] == [VALUE]
+    raw = {"kind": "PodCliqueSet", "metadata": {"name": "x"}, "spec": parameters}
+    assert [value for _, value, _ in seen(raw)] == [VALUE]
 
 
 def test_an_object_that_is_read_twice_is_reported_once() -> None:
