@@ -7,7 +7,6 @@ init containers, env, envFrom, args, command, tolerations, readiness gates, resi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 from migrator.exact_json import JSONObject
@@ -53,8 +52,7 @@ def _ordered(item: JSONObject, lists: Mapping[str, Any]) -> JSONObject:
 def _sorted(items: list[Any], fields: Sequence[str], within: Mapping[str, Any]) -> list[Any]:
     ordered = [_ordered(item, within) if within and type(item) is dict else item for item in items]
     keys = [tuple(_key(item, field) for field in fields) for item in items]
-    if any(left > right for left, right in pairwise(keys)):
-        return [ordered[number] for number in sorted(range(len(keys)), key=keys.__getitem__)]
+    ordered = [ordered[number] for number in sorted(range(len(keys)), key=keys.__getitem__)]
     return items if all(new is old for new, old in zip(ordered, items, strict=True)) else ordered
 
 

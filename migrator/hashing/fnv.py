@@ -38,10 +38,9 @@ _WORDS: Final = struct.Struct(f"<{2 * _STATES}Q")
 class Fixed:
     """An ASCII text that recurs: ``power`` is p^n mod 2^64, and ``sums`` has f(low) for each low."""
 
-    __slots__ = ("power", "sums", "text")
+    __slots__ = ("power", "sums")
 
     def __init__(self, text: str) -> None:
-        self.text = text
         self.power = pow(PRIME, len(text), 1 << 64)
         states = _FIRST_STATES
         for byte in text.encode("ascii"):
@@ -73,11 +72,6 @@ def fold(state: int, pieces: Iterable[Piece]) -> int:
         else:
             state = state * piece.power + piece.sums[state & low] & mask
     return state
-
-
-def plain(pieces: Iterable[Piece]) -> str:
-    """The text of the pieces, with its lone surrogates."""
-    return "".join([piece if isinstance(piece, str) else piece.text for piece in pieces])
 
 
 def encode(total: int) -> str:

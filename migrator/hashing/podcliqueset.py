@@ -122,8 +122,6 @@ class SetHasher:
             raise DecodeError("it is not a list", *_CLIQUES)
         for number, clique in enumerate(cliques or ()):
             at = (*_CLIQUES, number)
-            if clique is None:
-                raise DecodeError("it is null, which crashes the operator", *at)
             if not isinstance(clique, dict):
                 raise DecodeError("it is not an object", *at)
             spec = _object(clique, "spec", *at)

@@ -247,7 +247,11 @@ def _refuse(why: str, _value: object, _out: object) -> None:
 _BASIC: Final[Mapping[str, Printer]] = {
     "string": Printer("", _string),
     "bool": Printer("false", _bool),
-    "resource.Quantity": Printer(fnv.plain(quantity.Quantity().pieces()), _quantity),
+    "resource.Quantity": Printer(
+        "{i:(resource.int64Amount){value:(int64)0 scale:(resource.Scale)0} "
+        "d:(resource.infDecAmount){Dec:(*inf.Dec)<nil>} s:(string) Format:(resource.Format)}",
+        _quantity,
+    ),
     "intstr.IntOrString": Printer("{Type:(intstr.Type)0 IntVal:(int32)0 StrVal:(string)}", _int_or_string),
     "v1.Time": Printer(
         "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}",
