@@ -154,15 +154,13 @@ def span(since: str, until: str | None) -> str:
 
 def is_target(image: str, target: Scheme, target_image: str | None) -> bool:
     """Whether an image is the target's: its tag is a release that uses ``target``, or it is ``target_image``."""
-    if target_image is not None and image == target_image:
-        return True
     release = release_in(image)
-    return release is not None and release.scheme == target
+    return image == target_image or (release is not None and release.scheme == target)
 
 
 def release_in(image: str) -> Release | None:
-    """The release that the tag of an image names."""
-    tag = image_tag(image)
+    """The release that the tag of an image names; a registry's port and a digest are not tags."""
+    _, _, tag = image.partition("@")[0].rpartition("/")[-1].partition(":")
     return next((release for release in releases() if tag in {release.name, release.name.removeprefix("v")}), None)
 
 
@@ -170,10 +168,3 @@ def accepts(image: str, names: Collection[str]) -> bool:
     """Whether the tag of an image names a release that accepts stored hashes of one of these schemes, by name."""
     release = release_in(image)
     return release is not None and not release.scheme.accepts.isdisjoint(names)
-
-
-def image_tag(image: str) -> str | None:
-    """The tag of an image reference, ``None`` without one; a registry's port and a digest are not tags."""
-    last = image.split("@", 1)[0].rsplit("/", 1)[-1]
-    _, colon, tag = last.partition(":")
-    return tag if colon and tag else None
