@@ -94,8 +94,7 @@ def advise(served: Mapping[str, str] | None, sources: Collection[str], targets: 
     there = dict.fromkeys(map(topology_kind, sources) if served is None else _served(served))
     for present, needed in product(there, wanted):
         if present and needed and present.clashes_with(needed):
-            is_certain = served is not None or len(there) == 1
-            conditions = [] if is_certain else [f"the old release is {present.span}"]
+            conditions = [f"the old release is {present.span}"] if served is None and len(there) > 1 else []
             conditions += [f"the new release is {needed.span}"] if len(wanted) > 1 else []
             effect = (
                 f"while it exists, the API server does not serve {needed.crd}, without which the next operator exits"
@@ -141,7 +140,8 @@ def problems_of(targets: Collection[str], served: Mapping[str, str]) -> Iterator
     needed, present = _needed(targets, served)
     if needed is None or needed.plural in served.values():
         return
-    version = next(iter(targets)) if len(targets) == 1 else '"$VERSION"'
+    # No chart has the name of a build of the main branch.
+    version = next((one for one in targets if len(targets) == 1 and not one.startswith("main-")), '"$VERSION"')
     why, remedy = "", "Apply its CRDs"
     if present is not None:
         why = f" while {present.crd} has its short name {present.short_name}"

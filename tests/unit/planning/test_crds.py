@@ -84,21 +84,25 @@ def test_the_remedy_saves_before_it_deletes_and_says_what_is_lost() -> None:
 
 
 @table(
-    "targets ct words settles",
-    ("The old CRD is in the way.", ((RC1,), OLD, f"while {OLD}.grove.io has its short name ct", False)),
-    ("The new one is.", ((A8,), NEW, f"while {NEW}.grove.io has its short name ct", False)),
-    ("Nobody has applied the CRDs.", ((RC1,), None, f"{NEW}.grove.io is not served, so the operator", True)),
+    "targets served words settles",
+    ("The old CRD is in the way.", ((RC1,), {"ct": OLD}, f"while {OLD}.grove.io has its short name ct", False)),
+    ("The new one is.", ((A8,), {"ct": NEW}, f"while {NEW}.grove.io has its short name ct", False)),
+    ("That of a later release has another.", ((A8,), {"ctb": NEW}, f"{OLD}.grove.io is not served, so", True)),
+    ("Nobody has applied the CRDs.", ((RC1,), {}, f"{NEW}.grove.io is not served, so the operator", True)),
+    ("Of which release is not known.", ((A11, RC1), {}, f"{NEW}.grove.io is not served, so the operator", True)),
+    ("A build of the main branch has no chart.", ((MAIN,), {}, f"{NEW}.grove.io is not served, so", True)),
 )
 def test_what_keeps_an_operator_from_starting(
-    targets: tuple[str, ...], ct: str | None, words: str, *, settles: bool
+    targets: tuple[str, ...], served: dict[str, str], words: str, *, settles: bool
 ) -> None:
     """Discovery lacks a kind that it reads at its start; what is in the way stays there until somebody deletes it."""
-    (found,) = crds.problems_of(targets, {"ct": ct} if ct else {})
+    (found,) = crds.problems_of(targets, served)
     *deletion, last = found.commands
     assert found.settles == settles
     assert bool(deletion) != settles
     assert words in found.message
-    assert last.startswith("CRDS=$(mktemp -d) && helm pull")
+    version = targets[0] if targets in {(A8,), (RC1,)} else '"$VERSION"'
+    assert last.startswith(f'CRDS=$(mktemp -d) && helm pull "$CHART" --version {version} ')
     assert all("kubectl delete crd" in command for command in deletion)
 
 
