@@ -46,9 +46,9 @@ class Target:
 def plans_for_all_releases(plan_to: Callable[[table.Named], Plan], running: str | None) -> Iterator[Target]:
     """Plan for every scheme that a release uses, one by one, because a plan is as large as a cluster."""
     for scheme in table.released_schemes():
-        builds = [release for release in table.releases() if release.scheme == scheme]
-        if releases := tuple(one.name for one in builds if not one.from_main):
-            is_running = running in {build.name for build in builds}
+        releases = tuple(one.name for one in table.releases() if one.scheme == scheme and not one.from_main)
+        if releases:
+            is_running = running in table.builds_with(scheme)
             yield Target(scheme, releases, is_running, plan_to(table.Named(scheme.name, scheme)))
 
 

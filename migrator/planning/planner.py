@@ -172,9 +172,9 @@ def _decide(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, 
 
 
 def _beside_a_run(plan: model.SetPlan, *, is_stopped: bool) -> model.SetPlan:
-    """The plan beside a run that is half-way: to end what refuses a set, an operator would replace pods of others.
+    """The plan, with remedies that need no operator: beside new hashes, one would replace pods of other sets.
 
-    Where the next operator is replacing this set's anyway, the remedies say what to do about that.
+    If the next operator is replacing pods of this set anyway, the remedies say what to do about that.
     """
     if plan.next_has_begun and any(change.ref.kind == kinds.PODS.kind for change in plan.changes):
         return plan
@@ -182,7 +182,7 @@ def _beside_a_run(plan: model.SetPlan, *, is_stopped: bool) -> model.SetPlan:
 
 
 def _without_operator(finding: model.Finding, *, is_stopped: bool) -> model.Finding:
-    """The finding; if it refuses, its remedy needs no operator that works on beside new hashes."""
+    """The finding; if it refuses, its remedy needs no operator."""
     remedy, allow = finding.remedy, f"run with --allow {finding.code}"
     if is_stopped and finding.code == updates.TERMINATION.code:
         why = "while no operator runs, nobody can bring its pods back or raise the delay"  # its webhook is gone, too

@@ -72,10 +72,10 @@ def _differing(kind: str, value: Any, path: Path, minors: tuple[str, str]) -> It
     """The path of every field that a value of a Go type sets and only one minor has, and that minor."""
     kind = kind.removeprefix("*")
     if kind.startswith("[]"):
-        for number, item in enumerate(value if isinstance(value, list) else ()):
+        for number, item in enumerate(value or ()):
             yield from _differing(kind[2:], item, (*path, number), minors)
     elif match := _MAP.fullmatch(kind):
-        for item in value.values() if isinstance(value, dict) else ():
+        for item in (value or {}).values():
             yield from _differing(match[1], item, (*path, "*"), minors)  # keys are the user's, like values
     elif isinstance(value, dict):
         for key, child, minor in _unlike(kind, *minors):

@@ -84,7 +84,7 @@ def _in_between(
 def _old_is_left(facts: base.SetFacts, item: objects.GroveObject, field: str, message: str, remedy: str) -> Finding:
     """Case A. If the next operator were to end it, that would cost pods of the present template, too.
 
-    The old one leaves those alone. Beside hashes that a run has written it would not, so nothing advises it then.
+    The old operator leaves those alone, but not beside hashes that a run has written: then nothing advises it.
     """
     message = f"{message}, and something old is left to replace"
     if facts.next_recreates:
