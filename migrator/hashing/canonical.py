@@ -50,7 +50,7 @@ def _ordered(item: JSONObject, lists: Mapping[str, Any]) -> JSONObject:
 
 
 def _sorted(items: list[Any], fields: Sequence[str], within: Mapping[str, Any]) -> list[Any]:
-    ordered = [_ordered(item, within) if within and type(item) is dict else item for item in items]
+    ordered = [_ordered(item, within) if type(item) is dict else item for item in items]
     keys = [tuple(_key(item, field) for field in fields) for item in items]
     ordered = [ordered[number] for number in sorted(range(len(keys)), key=keys.__getitem__)]
     return items if all(new is old for new, old in zip(ordered, items, strict=True)) else ordered
