@@ -122,14 +122,14 @@ def left_to_group(item: objects.GroveObject, tree: objects.Tree, breached: Seque
     return integer(group.spec.get("replicas"), 1) - len(ended) < integer(group.spec.get("minAvailable"), 1)
 
 
-def template_by_suffix(pcs: objects.PodCliqueSet, name: str) -> str | None:
+def template_by_suffix(pcs: objects.PodCliqueSet, name: str) -> str:
     """The clique whose template every operator uses for a PodClique of that name: the first whose name ends its name.
 
     Its hash is that of the clique with the exact name, though: ``strings.HasSuffix`` in ``buildResource`` of
     ``podclique.go``, in ``podcliqueset/components/podclique`` and in ``podcliquescalinggroup/components/podclique``.
     """
     names = (str(entry.get("name")) for entry in pcs.cliques)
-    return next((clique for clique in names if name.endswith(clique)), None)
+    return next(clique for clique in names if name.endswith(clique))
 
 
 def hashes_injected_claims(scheme: Scheme, annotations: Mapping[str, Any], clique: objects.PodClique) -> bool:

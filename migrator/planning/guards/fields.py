@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -43,7 +43,7 @@ def not_hashable(ref: Ref, error: DecodeError) -> Finding:
 def fields(facts: base.SetFacts) -> Iterator[Finding]:
     """A field that only one of the two struct layouts has is a real change of the template."""
     pcs, source, target = facts.tree.pcs, facts.pair.source.scheme.minor, facts.pair.target.scheme.minor
-    for path, minor in differing_fields(pcs.spec, source, target):
+    for path, minor in differing_fields(pcs.cliques, source, target):
         if minor == target:
             message = (
                 f"sets {path}: the running operator (k8s.io/api {source}) ignores the field, and the next one "
@@ -58,12 +58,12 @@ def fields(facts: base.SetFacts) -> Iterator[Finding]:
             yield OF_SOURCE.found(pcs.ref, path, message)
 
 
-def differing_fields(spec: Mapping[str, Any], one: str, other: str) -> Iterator[tuple[str, str]]:
-    """The fields that a PodCliqueSet's ``spec`` sets and only one of two minors knows: JSON Pointer, and that minor.
+def differing_fields(cliques: Iterable[Mapping[str, Any]], one: str, other: str) -> Iterator[tuple[str, str]]:
+    """The fields that a template's ``cliques`` set and only one of two minors knows: JSON Pointer, and that minor.
 
-    The spec must be one that could be hashed.
+    They must be ones that could be hashed.
     """
-    for number, clique in enumerate((spec.get("template") or {}).get("cliques") or ()):
+    for number, clique in enumerate(cliques):
         for path, minor in _differing("v1.PodSpec", pod_spec_of(clique), (), (one, other)):
             yield pointer("spec", "template", "cliques", number, "spec", "podSpec", *path), minor
 
@@ -99,7 +99,7 @@ def _unlike(struct: str, one: str, other: str) -> Sequence[tuple[str, str, str |
     found = list[tuple[str, str, str | None]]()
     for field in dict.fromkeys((*after, *before)):
         _, key, child = field
-        is_shared = key == "" or (field in before and field in after)
+        is_shared = field in before and field in after
         owner = one if field in before else other
         if key is not None and not (is_shared and layouts.alike(one, other, child)):
             found.append((key, child, None if is_shared else owner))

@@ -123,8 +123,7 @@ def observed_generation(facts: base.SetFacts) -> Iterator[Finding]:
     pcs = facts.tree.pcs
     if pcs.is_observed or facts.pair.source.scheme.algorithm != CANONICAL or facts.recorded:
         return
-    observed = pcs.status.get("observedGeneration")
-    seen = f"generation {observed}" if isinstance(observed, int) else "no generation"
+    seen = pcs.status.get("observedGeneration") or "none"
     message = (
         f"is at generation {pcs.generation}, and the operator has seen {seen}; its hash may be a canonical operator's, "
         "or that of a legacy operator which has not seen a reordered list yet"
@@ -162,8 +161,7 @@ def _seconds_left(delay: object, since: object, now: datetime) -> float:
 
 def _if_stuck(facts: base.SetFacts, item: objects.GroveObject, name: str) -> str:
     """What else helps if PodCliques of a scaling group's selected replica are still old: none deletes them again."""
-    is_group = item.ref.kind == "PodCliqueScalingGroup"
-    selected = item.status[name].get("readyReplicaIndicesSelectedToUpdate") if is_group else None
+    selected = item.status[name].get("readyReplicaIndicesSelectedToUpdate")
     if not selected:
         return ""
     index, old = str(selected.get("current", 0)), {one.ref.uid for one in facts.foreign if one.place is CLIQUE_LABEL}
@@ -208,9 +206,9 @@ def _selected_pods(clique: objects.PodClique) -> int:
 
 def _missing(tree: objects.Tree, replicas: Iterable[int]) -> Iterator[tuple[objects.GroveObject, str]]:
     """The PodCliques for which an open update waits and that do not exist, with their owners."""
-    standalone = {(clique.set_index, clique.clique) for clique in tree.pod_cliques if clique.standalone}
+    there = {(clique.set_index, clique.clique) for clique in tree.pod_cliques}
     for index, clique in _pairs(replicas, tree.pcs.standalone):
-        if (str(index), clique.get("name")) not in standalone:
+        if (str(index), clique.get("name")) not in there:
             yield tree.pcs, f"PodClique {clique.get('name')} of replica {index}"
     members = {(clique.owner_uid, clique.group_index, clique.clique) for clique in tree.pod_cliques}
     for group in filter(open_progress, tree.scaling_groups):

@@ -194,7 +194,7 @@ def _suffix_trap(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause 
     (``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``).
     """
     clique, templates, targets = str(pod_clique.clique), facts.pair.source.templates, facts.pair.target.templates
-    match = quirks.template_by_suffix(facts.tree.pcs, pod_clique.ref.name) or clique
+    match = quirks.template_by_suffix(facts.tree.pcs, pod_clique.ref.name)
     if templates[match] == templates[clique] and targets[match] == targets[clique]:
         return None
     message = (

@@ -14,8 +14,8 @@ from tests.support.builders import World, clique, refusals, warnings
 PATH = "/spec/template/cliques/0/spec/podSpec"
 
 
-def spec(**fields: Any) -> dict[str, Any]:
-    return {"template": {"cliques": [{"name": "a", "spec": {"podSpec": fields}}]}}
+def cliques(**fields: Any) -> list[dict[str, Any]]:
+    return [{"name": "a", "spec": {"podSpec": fields}}]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_field_that_only_the_newer_minor_knows_is_named(
     older: str, newer: str, fields: dict[str, Any], found: list[str]
 ) -> None:
     """With its JSON Pointer, however deep it is, and only where it is set."""
-    known_to = differing_fields(spec(**fields), older, newer)
+    known_to = differing_fields(cliques(**fields), older, newer)
     assert [path for path, minor in known_to if minor == newer] == [f"{PATH}{path}" for path in found]
 
 
@@ -64,7 +64,7 @@ def test_fields_below_a_map_and_of_a_type_that_became_a_struct(monkeypatch: pyte
         "newer": base | {"v1.Extra": (("A", "a", "string"), ("B", "b", "string")), "v1.Size": (("N", "n", "int32"),)},
     }
     monkeypatch.setattr(layouts, "load", found.__getitem__)
-    found_fields = differing_fields(spec(extra={"k": {"b": "v"}}, size={"n": 1}), "older", "newer")
+    found_fields = differing_fields(cliques(extra={"k": {"b": "v"}}, size={"n": 1}), "older", "newer")
     assert list(found_fields) == [(f"{PATH}/extra/*/b", "newer")]
 
 

@@ -42,8 +42,11 @@ def opened(*of: tuple[str, str]) -> Edit:
 
 def selected(*completed: str, ready: int, of: tuple[str, str] = CLIQUE, name: str = "updateProgress") -> Edit:
     """Open a PodClique's progress that has selected one pod more than ``completed``; ``ready`` pods are ready."""
-    progress = {**STARTED, "readyPodsSelectedToUpdate": {"current": "x", "completed": list(completed)}}
-    return both(put(of, f"/status/{name}", progress), put(of, READY, ready))
+    pods = {"current": "x"} | ({"completed": list(completed)} if completed else {})  # Go leaves an empty list out
+    return both(
+        put(of, f"/status/{name}", {**STARTED, "readyPodsSelectedToUpdate": pods}),
+        put(of, READY, ready),
+    )
 
 
 def both(*edits: Edit) -> Edit:
@@ -70,6 +73,7 @@ A, B, C = "A", "B", "C"
     ),
     ("3. The second one is, and the third is gone.", (selected("a", ready=1), B, CLIQUE, READY)),
     ("3. As many are ready as were selected.", (selected("a", ready=2), C, CLIQUE, PROGRESS)),
+    ("3. The first one is selected.", (selected(ready=1), C, CLIQUE, PROGRESS)),
     ("3. More were selected than there are replicas now.", (selected(*"abcde", ready=3), C, CLIQUE, PROGRESS)),
     ("3. And they are not ready.", (selected(*"abcde", ready=2), B, CLIQUE, READY)),
     ("3. No pod is selected.", (both(opened(CLIQUE), put(CLIQUE, READY, 2)), C, CLIQUE, PROGRESS)),
@@ -339,12 +343,23 @@ def test_an_update_waits_for_two_billion_replicas(what: str, name: str) -> None:
     assert refusals(alone.put(*SET, PROGRESS, STARTED).findings()) == []
 
 
-@pytest.mark.parametrize("selected", [{"current": 0}, {"completed": []}], ids=["named", "left out by Go, as it is 0"])
-def test_the_old_pod_cliques_of_the_replica_that_a_group_has_left_behind_are_named(selected: dict[str, Any]) -> None:
-    """State 17: to delete a current one, or one of another replica, would cost pods for nothing."""
-    world = World().grow(cliques=[clique("a"), clique("b")], groups={"sg": ["a", "b"]}, group_replicas=2)
+@table(
+    "selected deleted",
+    ("It is named.", ({"current": 0}, "PodClique default/web-0-sg-0-a, which it has selected")),
+    ("Go leaves it out, as it is 0.", ({"completed": []}, "PodClique default/web-0-sg-0-a, which it has selected")),
+    ("None of it is old.", ({"current": 2}, "")),
+)
+def test_the_old_pod_cliques_of_the_replica_that_a_group_has_left_behind_are_named(
+    selected: dict[str, Any], deleted: str
+) -> None:
+    """State 17: to delete a current one, or one of another replica or group, would cost pods for nothing."""
+    groups = {"sg": ["a", "b"], "other": ["c"]}
+    world = World().grow(cliques=[clique(name) for name in "abc"], groups=groups, group_replicas=3)
     world.put(*GROUP, PROGRESS, {**STARTED, "readyReplicaIndicesSelectedToUpdate": selected})
-    for name in ("web-0-sg-0-a", "web-0-sg-1-a"):
+    for name in ("web-0-sg-0-a", "web-0-sg-1-a", "web-0-other-0-c"):
         world.put("PodClique", name, LABEL)
+    world.put("PodClique", "web-0-sg-0-b", "/status/currentPodTemplateHash")
     (remedy,) = (finding.remedy for finding in world.findings() if finding.code == "GM-102")
-    assert "delete PodClique default/web-0-sg-0-a, which" in remedy
+    _, _, named = remedy.partition("delete ")
+    assert named.startswith(deleted)
+    assert bool(named) == bool(deleted)
