@@ -7,7 +7,7 @@ gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -81,10 +81,8 @@ def _groups_at_zero(tree: objects.Tree) -> Iterator[objects.Tree]:
 
 
 def _has_replica_at_zero(tree: objects.Tree) -> bool:
-    standalone = (clique for clique in tree.pod_cliques if clique.standalone)
-    members: tuple[objects.GroveObject, ...] = (*tree.scaling_groups, *standalone)
-    up = {member.set_index for member in members if member.spec.get("replicas") != 0}
-    return bool(tree.pcs.spec.get("replicas")) and not up.issuperset(member.set_index for member in members)
+    up = {member.set_index for member in tree.children if member.spec.get("replicas") != 0}
+    return bool(tree.pcs.spec.get("replicas")) and not up.issuperset(member.set_index for member in tree.children)
 
 
 def _in_another_gang(tree: objects.Tree) -> Iterator[objects.PodClique]:
@@ -381,9 +379,9 @@ def _sources(plan: model.SetPlan, options: PlanOptions, running: str | None) -> 
         return (running,)
     if options.source is not None:
         return options.source.builds or table.builds()
-    found: Iterable[Scheme] = (plan.source,) if plan.source is not None else ()
-    if plan.source is None:
-        pcs = plan.tree.pcs
-        with suppress(DecodeError):  # a set that cannot be hashed is of no release that is known
-            found = [one for one in table.released_schemes() if pcs.hashes(one).generation == pcs.generation_hash]
+    if plan.source is not None:
+        return table.builds_with(plan.source) or table.builds()
+    pcs, found = plan.tree.pcs, list[Scheme]()
+    with suppress(DecodeError):  # a set that cannot be hashed is of no release that is known
+        found = [one for one in table.released_schemes() if pcs.hashes(one).generation == pcs.generation_hash]
     return tuple(name for scheme in found for name in table.builds_with(scheme)) or table.builds()

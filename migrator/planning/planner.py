@@ -157,12 +157,12 @@ def _decide(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, 
         possible_hashes=snapshot.possible_hashes,
     )
     # Where both give the same hashes, a likely source may be wrong: the stored generation hash must be that one too.
-    is_certain = explained or options.source is not None or tree.pcs.generation_hash == pair.target.generation
+    is_certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
     unchanged = is_certain and pair.source == pair.target
     findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
     # If nothing refuses, every foreign value lags behind or was allowed, and stays.
-    source = likely if explained or (facts.foreign and not refused) else None
+    source = likely if explained or not refused else None
     # A refused set shows the changes that it would have if nothing refused, even if no scheme explains all of it.
     changes = _changes_of(facts.values[Verdict.SOURCE], pair.target)
     state = model.SetState.REFUSED if refused else _state_of(changes)

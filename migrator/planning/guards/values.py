@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from migrator.grove import objects, places
 from migrator.hashing import layouts
 from migrator.kinds import pointer
 from migrator.planning.detect import Verdict
-from migrator.planning.disruption import whole_units
+from migrator.planning.disruption import clique_gpus
 from migrator.planning.guards import base
 from migrator.planning.model import Finding
 from migrator.releases import quirks, table
 
-#: What the operator injects claims for.
-_GPU: Final = "nvidia.com/gpu"
 _EDITED: Final = (
     "if the spec was edited, let the running operator roll that out; if another operator wrote this value, name its "
     "release with --from"
@@ -214,7 +212,7 @@ def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None
     """The PodClique has GPUs, and may have been hashed with the claim that its operator injected."""
     pcs, label, old, new = facts.tree.pcs, pod_clique.template_hash or "", facts.pair.source, facts.pair.target
     is_foreign = label not in {"", *(hashes.templates[pod_clique.clique or ""] for hashes in (old, new))}
-    has_gpu = any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
+    has_gpu = any(clique.get("name") == pod_clique.clique and clique_gpus(clique) for clique in pcs.cliques)
     if not is_foreign or not has_gpu or not quirks.hashes_injected_claims(old.scheme, pcs.annotations, pod_clique):
         return None
     message = (
@@ -226,13 +224,6 @@ def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None
         "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
     return _Cause(FOREIGN.found(pod_clique.ref, places.POD_LABEL.pointer, message, remedy), frozenset({label}))
-
-
-def _has_gpu(clique: Mapping[str, Any]) -> bool:
-    pod_spec = objects.pod_spec_of(clique)
-    containers = (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
-    resources = [container.get("resources") or {} for container in containers]
-    return any(whole_units((one.get(kind) or {}).get(_GPU)) for one in resources for kind in ("limits", "requests"))
 
 
 GUARDS: Final[tuple[base.Guard, ...]] = (FOREIGN, NEVER_RECONCILED, LEFT_ALONE, UNKNOWN_PLACE)

@@ -245,6 +245,7 @@ GROUPS, CONDITIONS = "/spec/template/podCliqueScalingGroups/0", "/status/conditi
     ("From the set all inherit it.", (inherited(0, "/spec/template"), A8, A11, [])),
     ("From a scaling group its cliques inherit it.", (inherited(1, GROUPS), A8, A11, [])),
     ("No other clique does.", (inherited(0, GROUPS), A8, A11, [("GM-306", "web")])),
+    ("Nor from a group that names none.", (topology(clique=1), A8, A11, [("GM-306", "web")])),
 )
 def test_whom_a_known_issue_concerns(world: World, running: str, target: str, codes: list[tuple[str, str]]) -> None:
     """Both sides of each condition, with the objects."""

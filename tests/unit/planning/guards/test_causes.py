@@ -35,12 +35,16 @@ def unlabelled(label: str) -> World:
 
 
 def polluted(
-    *, enabled: str = "enabled", gpus: object = "8", group: bool = False, scheme: str = "legacy-1.34"
+    *,
+    enabled: str = "enabled",
+    gpus: object = "8",
+    others: object = None,
+    group: bool = False,
+    scheme: str = "legacy-1.34",
 ) -> World:
     """A set whose PodClique was hashed with an injected claim."""
-    world = World().grow(
-        cliques=[clique("front", gpus=gpus), clique("work")], groups={"sg": ["front"]} if group else {}, scheme=scheme
-    )
+    cliques = [clique("front", gpus=gpus), clique("work", gpus=others)]
+    world = World().grow(cliques=cliques, groups={"sg": ["front"]} if group else {}, scheme=scheme)
     world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": enabled}
     name = "web-0-sg-0-front" if group else "web-0-front"
     world.put("PodClique", name, LABEL)
@@ -134,6 +138,7 @@ def test_templates_that_only_the_target_tells_apart_make_a_trap() -> None:
     ("The annotation is off.", ({"enabled": "disabled"},)),
     ("No GPU.", ({"gpus": "0"},)),
     ("No limit of GPUs.", ({"gpus": None},)),
+    ("Another clique has the GPUs.", ({"gpus": None, "others": "8"},)),
     ("A PodClique of a scaling group.", ({"group": True},)),
     ("A release without the fault.", ({"scheme": "legacy-1.33"},)),
 )

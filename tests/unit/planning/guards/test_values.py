@@ -255,10 +255,10 @@ def with_history(of: str) -> World:
     return world.put("PodCliqueSet", of, "/status/history", [{"hash": generation}])
 
 
-def revision(part_of: str | None) -> World:
+def revision(part_of: str | None, namespace: str = "default") -> World:
     """An object of an unknown kind keeps the hash, labelled as a set's, or as nobody's."""
     world, labels = two(), {"app.kubernetes.io/part-of": part_of} if part_of else {}
-    meta = {"name": "r", "namespace": "default", "uid": "u-r", "labels": labels}
+    meta = {"name": "r", "namespace": namespace, "uid": "u-r", "labels": labels}
     world.objects.append({"kind": "PodCliqueRevision", "metadata": meta, "data": {"hash": template(world)}})
     return world
 
@@ -280,6 +280,7 @@ def named() -> World:
     ("An object of the set.", (revision("web"), ["/data/hash"])),
     ("Nobody's object.", (revision(None), ["/data/hash"])),
     ("An object of another set.", (revision("other"), [])),
+    ("An object of a set of that name elsewhere.", (revision("web", "elsewhere"), [])),
 )
 def test_a_hash_in_an_unknown_place_refuses_its_set(world: World, fields: list[str]) -> None:
     """An operator that nobody has read cannot be migrated half: JSON Pointers are named, and no other set refuses."""
