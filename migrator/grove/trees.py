@@ -104,15 +104,14 @@ def missing_kinds(snapshot: Snapshot) -> tuple[str, ...]:
 
 def _must_have_cliques(tree: Tree) -> bool:
     """Whether a set must have PodCliques: a group counts replicas, or the operator has made the standalone ones."""
-    counted = (integer(g.spec.get("replicas")) and integer(g.status.get("replicas")) for g in tree.scaling_groups)
-    return any(counted) or (bool(tree.pcs.standalone) and _has_run(tree))
+    counted = any(integer(group.status.get("replicas")) for group in tree.scaling_groups)
+    return counted or (bool(tree.pcs.standalone) and _has_run(tree))
 
 
 def _has_run(tree: Tree) -> bool:
     """Whether the operator has made children: the status counts some, or reports no error before they were made."""
     status = tree.pcs.status
-    counts = integer(status.get("availableReplicas")) or integer(status.get("updatedReplicas"))
-    return bool(counts) or not status.get("lastErrors")
+    return bool(integer(status.get("availableReplicas"))) or not status.get("lastErrors")
 
 
 def _incomplete(ref: Ref, kind: str) -> IncompleteDump:

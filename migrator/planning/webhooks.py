@@ -73,7 +73,7 @@ def webhooks_of(raw: JSONObject) -> list[Webhook]:
 
 
 def _service(raw: JSONObject) -> tuple[str, str] | None:
-    service = (raw.get("clientConfig") or {}).get("service")
+    service = raw["clientConfig"].get("service")
     return (str(service.get("namespace")), str(service.get("name"))) if service else None
 
 
@@ -157,8 +157,8 @@ def _matches(rule: Mapping[str, Any], resource: Resource, subresource: str) -> b
         ("apiGroups", resource.group),
         ("apiVersions", resource.version),
     )
-    if not all({_ANY, value} & set(rule.get(name) or ()) for name, value in within) or rule.get("scope") == "Cluster":
+    if not all({_ANY, value} & set(rule[name]) for name, value in within) or rule.get("scope") == "Cluster":
         return False
     # In a rule, `*` is every resource, and every subresource only after a slash.
-    plain = {(found.partition("/")[0], found.partition("/")[2]) for found in rule.get("resources") or ()}
+    plain = {(found.partition("/")[0], found.partition("/")[2]) for found in rule["resources"]}
     return any(kind in {_ANY, resource.plural} and sub in {_ANY, subresource} for kind, sub in plain)

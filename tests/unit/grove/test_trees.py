@@ -12,7 +12,7 @@ from migrator.errors import ClusterError, Forbidden, IncompleteDump, NotFound, U
 from migrator.grove.objects import Snapshot
 from migrator.kinds import PODS
 from migrator.run.snapshot import read_snapshot
-from tests.support.builders import DELETION, LATER, OLD, World
+from tests.support.builders import DELETION, LATER, OLD, World, clique
 from tests.support.memory_objects import RESOURCES
 from tests.support.memory_store import MemoryCluster, Request
 from tests.support.tables import table
@@ -234,6 +234,12 @@ def without(world: World, kind: str) -> World:
     return World([o for o in world.objects if o["kind"] != kind])
 
 
+def grouped(replicas: int) -> World:
+    """A set that is made of one scaling group, with so many replicas; it and the group come first."""
+    world = World().grow(cliques=[clique("work")], groups={"sg": ["work"]}, group_replicas=replicas)
+    return world.put("PodCliqueScalingGroup", "web-0-sg", "/status/replicas", replicas)
+
+
 WHOLE = World().grow(groups={}).put("PodCliqueSet", "web", "/spec/template/podCliqueScalingGroups", None)
 BARE = World().grow().pcs
 DELETED = {"metadata": {"name": "web", "uid": "u", "deletionTimestamp": LATER}}
@@ -245,11 +251,12 @@ FAILED = {"currentGenerationHash": OLD, "lastErrors": [{}]}
     ("What kubectl prints of a settled cluster is complete.", (World().grow(replicas=2).objects,)),
     ("Scaling groups are missed only where the template declares some.", (WHOLE.objects,)),
     ("An empty List is simply no PodCliqueSets.", ([],)),
-    ("No replicas are wanted.", ([{**BARE, "spec": {"replicas": 0, "template": {}}}],)),
-    ("No number of replicas is stored.", ([{**BARE, "spec": {"template": {}}}],)),
+    ("No replicas are wanted.", ([{**BARE, "spec": {**BARE["spec"], "replicas": 0}}],)),
+    ("No number of replicas is stored.", ([{**BARE, "spec": {"template": BARE["spec"]["template"]}}],)),
+    ("Its only scaling group is at zero.", (grouped(0).objects[:2],)),
     ("The set was not reconciled yet.", ([{**BARE, "status": {}}],)),
     ("The set is being deleted.", ([{**BARE, **DELETED}],)),
-    ("A set whose reconciliation failed before its children were made has none.", ([{**WHOLE.pcs, "status": FAILED}],)),
+    ("A set whose reconciliation failed before its children were made has none.", ([{**BARE, "status": FAILED}],)),
 )
 def test_a_complete_dump_is_accepted(objects: list[dict[str, Any]]) -> None:
     """Every set of it is planned."""
@@ -266,6 +273,7 @@ NO_PODS = "PodClique default/web-0-front, but none of its pods;"
 @table(
     "world missing",
     ("A dump of only some kinds lacks its PodCliques.", (without(World().grow(), "PodClique"), CLIQUES)),
+    ("Of a scaling group alone.", (without(grouped(2), "PodClique"), CLIQUES)),
     ("Or its scaling groups.", (without(World().grow(), "PodCliqueScalingGroup"), GROUPS)),
     ("Or its pods.", (without(World().grow(), "Pod"), NO_PODS)),
     (
