@@ -80,10 +80,10 @@ class GroveObject:
 class PodClique(GroveObject):
     """A PodClique without its pod spec.
 
-    ``clique`` is its name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
+    ``clique`` is its name in the PodCliqueSet's template; it is empty if the labels do not name it.
     """
 
-    clique: str | None = None
+    clique: str = ""
     pods: tuple[Pod, ...] = ()
 
     @property

@@ -167,7 +167,7 @@ def _name(shape: _Shape) -> str:
     return "an object or a list of objects" if isinstance(shape, tuple) else "an object"
 
 
-def _clique(name: str, labels: Mapping[str, str]) -> str | None:
+def _clique(name: str, labels: Mapping[str, str]) -> str:
     """The clique of a PodClique. Names may contain ``-``.
 
     Grove: ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``.
@@ -176,7 +176,7 @@ def _clique(name: str, labels: Mapping[str, str]) -> str | None:
     if objects.LABEL_SCALING_GROUP in labels:
         owner, replica = objects.LABEL_SCALING_GROUP, objects.LABEL_SCALING_GROUP_REPLICA_INDEX
     prefix = f"{labels.get(owner)}-{labels.get(replica)}-"
-    return name[len(prefix) :] if replica in labels and name.startswith(prefix) else None
+    return name[len(prefix) :] if replica in labels and name.startswith(prefix) else ""
 
 
 def _identity(raw: JSONObject) -> tuple[objects.Ref, Mapping[str, Any]]:

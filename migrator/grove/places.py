@@ -25,9 +25,6 @@ PROGRESS_FIELDS: Final = ("updateProgress", "rollingUpdateProgress")
 #: The API groups whose objects are searched; of a pod it is the metadata.
 GROUPS: Final = ("grove.io", "scheduler.grove.io")
 
-#: Stands for the clique of a PodClique whose labels do not name it; a template never has this name.
-UNKNOWN_CLIQUE: Final = ""
-
 #: Stands in a path for every entry of a list.
 _EACH: Final = "*"
 #: The characters of a hash, one for each decimal digit (``operator/internal/utils/kubernetes/pod.go:ComputeHash``).
@@ -148,9 +145,9 @@ def stored_hashes(tree: objects.Tree) -> Iterator[StoredHash]:
 def _items(tree: objects.Tree, kind: str) -> Iterable[tuple[Item, str | None]]:
     """The objects of a kind, and the clique that each belongs to."""
     if kind == "PodClique":
-        return ((clique, clique.clique or UNKNOWN_CLIQUE) for clique in tree.pod_cliques)
+        return ((clique, clique.clique) for clique in tree.pod_cliques)
     if kind == "Pod":
-        return ((pod, clique.clique or UNKNOWN_CLIQUE) for clique in tree.pod_cliques for pod in clique.live)
+        return ((pod, clique.clique) for clique in tree.pod_cliques for pod in clique.live)
     others: Mapping[str, Iterable[Item]] = {
         "PodCliqueScalingGroup": tree.scaling_groups,
         "PodGangMap": tree.pod_gang_maps,

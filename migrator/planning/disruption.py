@@ -89,7 +89,7 @@ def _without(clique: objects.PodClique, new: Sequence[SetHashes]) -> Iterator[tu
 
 def _templates(clique: objects.PodClique, new: Sequence[SetHashes]) -> set[str]:
     """The ``new`` hashes of a PodClique; none for one that the template lacks, so that every pod of it is replaced."""
-    found = (hashes.templates.get(clique.clique or "") for hashes in new)
+    found = (hashes.templates.get(clique.clique) for hashes in new)
     return {template for template in found if template is not None}
 
 
@@ -125,7 +125,7 @@ def _count(tree: objects.Tree, *found: Iterable[tuple[objects.PodClique, objects
     """
     staying = {clique.ref.uid for clique in tree.staying}
     pairs = ((clique, pod) for clique, pod in chain(*found) if not pod.terminating and clique.ref.uid in staying)
-    pods = {pod.ref.uid: (clique.clique or "", pod) for clique, pod in pairs}
+    pods = {pod.ref.uid: (clique.clique, pod) for clique, pod in pairs}
     gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques}
     return Disruption(
         pods=len(pods),

@@ -128,7 +128,7 @@ def template_by_suffix(pcs: objects.PodCliqueSet, name: str) -> str:
     Its hash is that of the clique with the exact name, though: ``strings.HasSuffix`` in ``buildResource`` of
     ``podclique.go``, in ``podcliqueset/components/podclique`` and in ``podcliquescalinggroup/components/podclique``.
     """
-    names = (str(entry.get("name")) for entry in pcs.cliques)
+    names = (str(entry.get("name") or "") for entry in pcs.cliques)
     return next(clique for clique in names if name.endswith(clique))
 
 

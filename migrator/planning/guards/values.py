@@ -191,7 +191,7 @@ def _suffix_trap(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause 
     The webhook lets nobody rename cliques, and reorders them under AnyOrder only
     (``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``).
     """
-    clique, templates, targets = str(pod_clique.clique), facts.pair.source.templates, facts.pair.target.templates
+    clique, templates, targets = pod_clique.clique, facts.pair.source.templates, facts.pair.target.templates
     match = quirks.template_by_suffix(facts.tree.pcs, pod_clique.ref.name)
     if templates[match] == templates[clique] and targets[match] == targets[clique]:
         return None
@@ -211,7 +211,7 @@ def _suffix_trap(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause 
 def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:
     """The PodClique has GPUs, and may have been hashed with the claim that its operator injected."""
     pcs, label, old, new = facts.tree.pcs, pod_clique.template_hash or "", facts.pair.source, facts.pair.target
-    is_foreign = label not in {"", *(hashes.templates[pod_clique.clique or ""] for hashes in (old, new))}
+    is_foreign = label not in {"", *(hashes.templates[pod_clique.clique] for hashes in (old, new))}
     has_gpu = any(clique.get("name") == pod_clique.clique and clique_gpus(clique) for clique in pcs.cliques)
     if not is_foreign or not has_gpu or not quirks.hashes_injected_claims(old.scheme, pcs.annotations, pod_clique):
         return None
