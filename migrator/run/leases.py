@@ -134,12 +134,15 @@ def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
     return {one.namespace: one for one in cluster.list(LEASES, Lease.of, field_selector=f"metadata.name={name}")}
 
 
-def renewed(cluster: Cluster, before: Mapping[str, Lease], context: Context) -> frozenset[str]:
-    """Where an operator renews its Lease, of these namespaces; if one may, this takes longer than it lets pass."""
-    if any(lease.holder not in {"", PARKED} for lease in before.values()):
-        context.rest(_RENEWED_WITHIN)
+def renewed_elsewhere(cluster: Cluster, home: str, context: Context) -> list[str]:
+    """In which other namespaces an operator renews its Lease; if one may, this takes longer than it lets pass."""
+    before = everywhere(cluster, OPERATOR_LEASE)
+    held = [one for one, was in before.items() if one != home and was.holder not in {"", PARKED}]
+    if not held:
+        return []
+    context.rest(_RENEWED_WITHIN)
     now = everywhere(cluster, OPERATOR_LEASE)
-    return frozenset(one for one, was in before.items() if one in now and now[one].spec != was.spec)
+    return [one for one in held if one in now and now[one].spec != before[one].spec]
 
 
 def try_to_write(cluster: Cluster, namespace: str, name: str) -> None:

@@ -61,7 +61,6 @@ class Session:
         self.fenced = self.wrote = self.closed = False
         self.judged = False  # `seen.dirty` stays as it was when we took our Lease: later we have written ourselves
         self.record_before: Record | None = None  # as it was then
-        self._first_leases = dict[str, leases.Lease]()  # the operators', by namespace, at the first look
         self._prepared = False  # what is done once, between our first record and the stop
         self._opened_at = -math.inf  # when our account was left out of webhooks
         self._pods_end_by = math.inf  # when an operator is started at the latest, once one is to be
@@ -84,7 +83,6 @@ class Session:
         self.look_at_operators()
         if search:
             self.seen = look_around(self.unfenced, self.seen)
-            self._first_leases = leases.everywhere(self.unfenced, leases.OPERATOR_LEASE)
         self.read(search=search)
         if not self.judged:
             self.judge_again()
@@ -131,8 +129,7 @@ class Session:
         """
         before = self.seen.elsewhere
         self.seen = look_around(self.unfenced, self.seen)
-        others = {one: lease for one, lease in self._first_leases.items() if one != self.leases.namespace}
-        moving = leases.renewed(self.unfenced, others, self.context)
+        moving = leases.renewed_elsewhere(self.unfenced, self.leases.namespace, self.context)
         for namespace, lease in self.seen.elsewhere.items():
             if (was := before.get(namespace)) is not None and lease.holder and was.spec != lease.spec:
                 raise errors.LeaseHeld(f"a run is under way in namespace {namespace}: wait for its end, or stop it")
