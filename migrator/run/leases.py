@@ -110,10 +110,7 @@ class Lease:
     @property
     def term(self) -> tuple[Op, ...]:
         """Tests of what stays the same from an acquisition to its end."""
-        return tuple(
-            Op("test", f"/spec/{name}", self.spec.get(name))
-            for name in ("holderIdentity", "acquireTime", "leaseTransitions")
-        )
+        return tuple(Op("test", f"/spec/{name}", self.spec.get(name)) for name in ("holderIdentity", "acquireTime"))
 
     @property
     def seconds(self) -> float:
@@ -393,8 +390,7 @@ class Leases:
         """A new term; what else the Lease holds stays."""
         moment = self._later_time()
         times = {"leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
-        transitions = integer(before.spec.get("leaseTransitions")) + 1 if before.exists else 0
-        return {**before.spec, "holderIdentity": holder, **times, "leaseTransitions": transitions}
+        return {**before.spec, "holderIdentity": holder, **times}
 
     def _later_time(self) -> str:
         """A time later than every one before: contenders see by the change that we are alive."""

@@ -160,8 +160,7 @@ class World:
             "metadata": {"name": name, "namespace": cluster.NAMESPACE},
         }
         spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
-        transitions = (body.get("spec") or {}).get("leaseTransitions", -1) + 1
-        self.store.put({**body, "spec": {**spec, "leaseTransitions": transitions}})
+        self.store.put({**body, "spec": spec})
 
     def steal_leases(self) -> None:
         """Let another process hold both Leases for a while, longer than ours would last."""
