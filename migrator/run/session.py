@@ -259,11 +259,9 @@ class Session:
     def let_pods_end(self) -> None:
         """Wait until an operator that starts deletes no pod in place of one that ends: two minutes at most in a run."""
         # Without an operator, nothing replaces a pod that fails.
-        self._pods_end_by, told = min(self._pods_end_by, self.context.clock() + _PATIENCE), ""
+        self._pods_end_by = min(self._pods_end_by, self.context.clock() + _PATIENCE)
         while (why := self.seen.too_early) and self.context.clock() < self._pods_end_by:
-            if why != told:
-                self.log.info("waiting", why=why)
-                told = why
+            self.log.info("waiting", why=why)
             self.context.deadline.extend(_PATIENCE)
             self.context.rest(_LOOK_EVERY)
             with suppress(Exception):  # what cannot be read now is read again, and only tells how long to wait
