@@ -131,7 +131,7 @@ class Session:
         self.seen = look_around(self.unfenced, self.seen)
         moving = leases.renewed_elsewhere(self.unfenced, self.leases.namespace, self.context)
         for namespace, lease in self.seen.elsewhere.items():
-            if (was := before.get(namespace)) is not None and lease.holder and was.spec != lease.spec:
+            if lease.holder and before.get(namespace, leases.Lease()).spec != lease.spec:
                 raise errors.LeaseHeld(f"a run is under way in namespace {namespace}: wait for its end, or stop it")
         for finding in self.seen.elsewhere_findings(moving):
             if finding.severity is model.Severity.REFUSAL:

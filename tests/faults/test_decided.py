@@ -66,17 +66,20 @@ def test_an_open_run_in_another_namespace_is_named_and_never_followed(
     assert world.grove() == (world.undone if revert else world.after)
 
 
-def test_of_two_runs_with_different_homes_one_sees_the_other() -> None:
-    """The other has taken its Lease between our look and our record: nothing is stopped."""
+@pytest.mark.parametrize(
+    "flags", [OperatorFlags(), OperatorFlags(cluster.NAMESPACE, cluster.DEPLOYMENT)], ids=["found", "named"]
+)
+def test_of_two_runs_with_different_homes_one_sees_the_other(flags: OperatorFlags) -> None:
+    """The other has taken its Lease between our look and our record: nothing is stopped, also if each was named."""
     world = World()
 
     body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
     body |= {"metadata": {"name": OWN_LEASE, "namespace": "elsewhere"}, "spec": {"holderIdentity": "another_1"}}
     own = when(lambda step: step.write > 0 and step.name == OWN_LEASE, lambda _: world.store.put(body), times=1)
-    ending = world.run(own, code=REFUSED)
+    ending = world.run(own, flags=flags, code=FAILED)
     assert world.replicas == 1
     assert world.grove() == world.before
-    assert "Lease elsewhere/grove-migrator is held by another_1" in str(ending)
+    assert "a run is under way in namespace elsewhere" in str(ending)
 
 
 # --- operators --------------------------------------------------------------------------------------------------------
