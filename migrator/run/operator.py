@@ -18,7 +18,7 @@ from migrator.cluster import Cluster
 from migrator.exact_json import JSONObject, integer
 from migrator.grove.objects import Ref, kubernetes_time
 from migrator.planning.guards import operators
-from migrator.planning.model import Finding, Severity
+from migrator.planning.model import Finding
 from migrator.releases.table import release_in
 from migrator.run import leases
 from migrator.run.leases import PARKED, Lease
@@ -185,7 +185,7 @@ class Found:
     def refuse_unclear(self) -> None:
         """Raise :class:`~migrator.errors.ForeignOperator` if it is not clear which operator runs, or may start."""
         for found in self.findings:
-            if found.code == operators.UNCLEAR.code and found.severity is Severity.REFUSAL:
+            if found.code == operators.UNCLEAR.code:
                 raise errors.ForeignOperator(str(found), guard=found.code)
 
 

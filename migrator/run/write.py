@@ -25,10 +25,8 @@ from migrator.run.context import Context
 _MADE: Final = 2000
 
 
-class SetConflict(errors.LostRace):
+class SetConflict(errors.LostRace, code="conflict"):
     """Another client changed a value or the template of the set."""
-
-    code = "conflict"
 
 
 @dataclass(slots=True)
