@@ -101,7 +101,7 @@ class RunOptions:
 class RunResult:
     """What a run did; a dry run does not know its operator."""
 
-    plan: Plan
+    plan: Plan  # as it was before the first patch
     patches: int = 0  # that the server may have applied
     sets: set[Ref] = field(default_factory=set)  # that are written whole
     operator: Operator | None = None  # as it was seen last

@@ -52,7 +52,7 @@ def _certain_scheme(seen: Observation) -> str:
     if not plans:
         return last.scheme if last is not None else ""
     if seen.options.revert:
-        return plans[0].target.name
+        return plans[0].target.name  # a revert writes the hashes of the source
     likely = release.scheme if release is not None else None
     has_written = last is not None and (last.repeats or last.state is not State.STOPPING)
     if last is not None and has_written:

@@ -159,7 +159,7 @@ class Session:
     # --- who may write ----------------------------------------------------------------------------------------------
 
     def lock(self) -> bool:
-        """Take our Lease, or wait for it; returns whether that was necessary.
+        """Take our Lease once it is free; returns whether it had to wait.
 
         Raises :class:`~migrator.errors.UsageError` if it is not known where it is to be.
         """
@@ -168,7 +168,7 @@ class Session:
         return self.wait_until_free(self.leases.obtain)
 
     def wait_until_free(self, obstacle: Callable[[], str]) -> bool:
-        """Wait until there is no obstacle; returns whether there was one.
+        """Wait until nothing is in the way; returns whether it had to wait.
 
         Raises :class:`~migrator.errors.LeaseHeld` if there still is one after two minutes.
         """
@@ -369,8 +369,7 @@ class Session:
         if self.is_rehearsal:
             return lambda: None
         going_back = self.options.revert
-        often = going_back or not self.seen.elects
-        due, every = self.context.clock(), _LOOK_OFTEN if often else _LOOK_EVERY
+        due, every = self.context.clock(), _LOOK_OFTEN if going_back or not self.seen.elects else _LOOK_EVERY
 
         def check() -> None:
             nonlocal due
