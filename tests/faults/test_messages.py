@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from migrator import kinds
 from migrator.errors import AGAIN, DELETE_JOB, MAY_DIFFER, STAY_AT_ZERO, Unreachable
@@ -14,6 +15,8 @@ from tests.faults.process import FAILED, KILLED, REFUSED, STUCK, At, Step, do_at
 from tests.faults.steps import finished, killed, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
+
+_RUNS_AGAIN: Final = f"Deployment {cluster.NAMESPACE}/{cluster.DEPLOYMENT} has its replicas again"
 
 
 def gone_from(chosen: Callable[[Step], bool]) -> At:
@@ -156,14 +159,17 @@ def test_a_revert_is_not_told_to_add_revert() -> None:
 
 
 @table(
-    "replicas said",
-    ("The run had stopped it.", (1, f"Deployment {cluster.NAMESPACE}/{cluster.DEPLOYMENT} has its replicas again")),
-    ("It was at zero before.", (0, f"you can start an operator of {cluster.SOURCE}")),
+    "replicas image said",
+    ("The run had stopped it.", (1, cluster.OLD_IMAGE, _RUNS_AGAIN)),
+    ("So it had, and its tag names no release.", (1, installation.image("latest"), _RUNS_AGAIN)),
+    ("It was at zero before.", (0, cluster.OLD_IMAGE, f"you can start an operator of {cluster.SOURCE}")),
 )
-def test_a_run_that_went_back_says_whether_the_operator_runs(replicas: int, said: str) -> None:
+def test_a_run_that_went_back_says_whether_the_operator_runs(replicas: int, image: str, said: str) -> None:
     """Who reads the last line must not start what runs, nor wait for what is at zero."""
+    world = World(cluster.grown())
+    world.deploy(replicas=replicas, image=image)
     fails = when(lambda step: step.process.wrote == 3, raising(lambda: ZeroDivisionError("a bug")), times=1)
-    assert said in str(World(replicas=replicas).run(fails, code=REFUSED))
+    assert said in str(world.run(fails, code=REFUSED))
 
 
 @table(
