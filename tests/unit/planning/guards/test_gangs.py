@@ -33,7 +33,7 @@ def condition(kind: str, status: str, since: datetime | str | None) -> list[dict
         ("5m", NOW, True),
         (None, NOW - timedelta(hours=3, minutes=54), False),
         (None, NOW - timedelta(hours=3, minutes=55), True),
-        *((delay, NOW, True) for delay in ("for ever", "4d", "1h, 4h", "2562048h")),  # which Go does not read
+        *((delay, NOW, True) for delay in ("for ever", "4d", "1h, 4h")),  # which Go does not read
         ("4h0m0s", None, True),
         ("4h0m0s", "2026-01-02T04:04:05", False),
         ("4h0m0s", "long ago", True),
