@@ -44,7 +44,7 @@ _KEPT: Final = CONCURRENCY + 8
 def pool_of(configuration: Configuration) -> PoolManager:
     """The official client's pool for a configuration, which makes such connections.
 
-    Raises :class:`~migrator.errors.UsageError` for a certificate that cannot be used.
+    Raises :class:`~migrator.errors.UsageError` for a certificate, or a name of the server, that cannot be used.
     """
     configuration.connection_pool_maxsize = _KEPT
     # urllib3 does not send the user and password that stand in the address of a proxy.
@@ -53,7 +53,8 @@ def pool_of(configuration: Configuration) -> PoolManager:
     pool: PoolManager = ApiClient(configuration).rest_client.pool_manager
     if not configuration.verify_ssl:
         disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it, and stderr holds the log alone
-    pool.connection_pool_kw["ssl_context"] = _tls(configuration)
+    # The context has certificate and key already, and urllib3 would read the key as UTF-8.
+    pool.connection_pool_kw |= {"ssl_context": _tls(configuration), "cert_file": None, "key_file": None}
     options = [*HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)]
     if (user_timeout := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:  # Linux's
         options.append((socket.IPPROTO_TCP, user_timeout, int(_UNACKNOWLEDGED * 1000)))
@@ -88,9 +89,6 @@ class _LoadedContext(ssl.SSLContext):
     def load_verify_locations(self, *_: object, **__: object) -> None:
         """They are loaded."""
 
-    def load_cert_chain(self, *_: object, **__: object) -> None:
-        """It is loaded."""
-
     def set_alpn_protocols(self, *_: object) -> None:
         """They are set."""
 
@@ -108,6 +106,9 @@ def _tls(configuration: Configuration) -> ssl.SSLContext:
     if configuration.cert_file:  # without a password OpenSSL would ask for that of an encrypted key
         with _loading("client-certificate with its client-key"):
             context.load_cert_chain(configuration.cert_file, configuration.key_file, password="")
+    with _loading("server or tls-server-name"):
+        name = configuration.tls_server_name or parse_url(str(configuration.host)).host
+        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=name)
     context.__class__ = _LoadedContext  # from now on
     return context
 
@@ -116,7 +117,7 @@ def _tls(configuration: Configuration) -> ssl.SSLContext:
 def _loading(what: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         raise UsageError(f"the {what} of the kubeconfig cannot be used: {error}") from error
 
 

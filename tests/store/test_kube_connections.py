@@ -23,8 +23,8 @@ from migrator.kube import connections
 from migrator.kube import store as kube_store
 from migrator.kube.store import KubeCluster
 from migrator.kube.transport import Timing
-from tests.support.fake_api import AUTHORITY, CERTIFICATE, OPS, POD, RENEWED, Drip, Serve, status, store_on
-from tests.support.kubeconfigs import ask, kubeconfig, plugin
+from tests.support.fake_api import AUTHORITY, CERTIFICATE, OPS, POD, RENEWED, Drip, FakeApi, Serve, status, store_on
+from tests.support.kubeconfigs import LOCAL, ask, kubeconfig, plugin
 from tests.support.tables import table
 
 pytestmark = pytest.mark.usefixtures("nowhere")
@@ -126,6 +126,35 @@ def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str,
     with pytest.raises(UsageError, match=said) as refused:
         kube_store.connect(kubeconfig=path)
     assert "same" not in str(refused.value)
+
+
+@table(
+    "cluster",
+    ("A name that is none.", ({"tls-server-name": "."},)),
+    ("Or too long.", ({"tls-server-name": "a" * 300},)),
+    ("Of which a part is empty.", ({"tls-server-name": "a..b"},)),
+    ("A byte that no name has.", ({"tls-server-name": "\0"},)),
+    ("A proxy would be asked for it.", ({"server": "https://a..b", "proxy-url": "http://127.0.0.1:9"},)),
+)
+def test_a_server_that_no_certificate_can_name_is_a_usage_error(tmp_path: Path, cluster: dict[str, Any]) -> None:
+    """TLS would fail on it with an error of Python."""
+    path = kubeconfig(tmp_path / "config", **{"server": LOCAL, **cluster})
+    with pytest.raises(UsageError, match=r"^the server or tls-server-name of the kubeconfig cannot be used: "):
+        kube_store.connect(kubeconfig=path)
+
+
+def test_a_key_needs_no_other_text_in_utf_8(tmp_path: Path, secure: FakeApi) -> None:
+    """`openssl pkcs12` writes the name of a key before it, in the encoding of who gave it."""
+    (tmp_path / "key.pem").write_bytes(b"friendlyName: M\xfcller\n" + CERTIFICATE.read_bytes())
+    user = {"client-certificate": str(CERTIFICATE), "client-key": str(tmp_path / "key.pem")}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert secure.seen[0].certificate == "tests of grove-migrator"
+
+
+def test_a_key_without_its_certificate_is_not_used(tmp_path: Path, secure: FakeApi) -> None:
+    """As with kubectl; whatever it is."""
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user={"token": "sesame", "client-key-data": "AP8="}))
+    assert secure.seen[0].certificate == ""
 
 
 def test_a_server_that_is_not_verified_leaves_stderr_to_the_log(tmp_path: Path, serve: Serve) -> None:
