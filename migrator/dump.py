@@ -153,7 +153,11 @@ class _Entry(NamedTuple):
         """The object, which has a name, packed."""
         metadata, name = value["metadata"], value["metadata"]["name"]
         namespace = sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE))
-        return cls(zlib.compress(pickle.dumps(value), 1), file, resource, namespace, name)
+        try:
+            packed = zlib.compress(pickle.dumps(value), 1)
+        except RecursionError as error:
+            raise errors.InputError(f"{file}: {resource.kind} {namespace}/{name} is nested too deeply") from error
+        return cls(packed, file, resource, namespace, name)
 
     @property
     def value(self) -> JSONObject:

@@ -58,6 +58,7 @@ def renamed(**metadata: Any) -> str:
         ('{"a": "x\ny"}', f"line 1: Invalid control character at: {AGAIN}"),
         ('{"a": 1' + "0" * 5000 + "}", "document 1: a number has 5,001 digits"),
         ("[" * 100_000, "document 1 is nested too deeply"),
+        (renamed(name="p", managedFields=json.loads("[" * 700 + "]" * 700)), "Pod a/p is nested too deeply"),
         ('{"items": [{"apiVersion": "v1", "kind": "A"}, ' + '{"a":' * 100_000, "document 1, item 2 is nested too deep"),
         ("[]", "document 1 is not an object"),
         ('{"items": [1]}', "document 1 is not an object"),
