@@ -35,6 +35,7 @@ _TYPES: Final[Mapping[str, type]] = {
     **dict.fromkeys(("server", "tls-server-name", "proxy-url", "token", "username", "password"), str),
     "insecure-skip-tls-verify": bool,
 }
+_AUTHORITY: Final = frozenset({"certificate-authority", "certificate-authority-data"})
 _ADDRESS: Final = "http://HOST:PORT or https://HOST:PORT"
 _WITHOUT_PROXY: Final = (
     "If kubectl can use it, run `kubectl proxy`, and give a kubeconfig whose server is http://127.0.0.1:8001."
@@ -215,6 +216,8 @@ def _faults(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Iterator[tup
         yield "server", f"must be {_ADDRESS}, without a user or password: correct it"
     if "proxy-url" in cluster and not _is_address(cluster["proxy-url"]):
         yield "proxy-url", f"must be {_ADDRESS}. {_WITHOUT_PROXY}"
+    if cluster.get("insecure-skip-tls-verify") and cluster.keys() & _AUTHORITY:  # which would count for nothing
+        yield "insecure-skip-tls-verify", "is true beside a certificate-authority: remove one of them"
     if "auth-provider" in user:  # the client may renew its token from a server that it does not verify (_refresh_oidc)
         yield "auth-provider", "is not supported: log in with a credential plugin (`exec`) or a token"
     for field in filter(user.get, _IMPERSONATION):

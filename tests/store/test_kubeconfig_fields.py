@@ -36,6 +36,7 @@ def refused(path: Path, **parts: Any) -> str:
 CLUSTER: dict[str, list[tuple[str, object]]] = {
     # what is quoted would switch verification off, and so would a number
     BOOLEAN: [("insecure-skip-tls-verify", "false"), ("insecure-skip-tls-verify", 1)],
+    "is true beside a certificate-authority: remove one of them": [("insecure-skip-tls-verify", True)],
     TEXT: [("tls-server-name", 5), ("proxy-url", 5), ("server", 5)],
     "must be http://HOST:PORT or https://HOST:PORT. If kubectl can use it, run `kubectl proxy`": [
         ("proxy-url", proxy)
