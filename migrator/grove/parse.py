@@ -30,7 +30,8 @@ _POD_SPEC: Final[_Shape] = {"containers": _CONTAINERS, "initContainers": _CONTAI
 
 
 def _status(**parts: _Shape) -> _Shape:
-    return {"conditions": [{}], "lastErrors": [{}], "updateProgress": parts, "rollingUpdateProgress": parts}
+    progress = {"readyReplicaIndicesSelectedToUpdate": {}, **parts}  # guards look for these in every kind
+    return {"conditions": [{}], "lastErrors": [{}], "updateProgress": progress, "rollingUpdateProgress": progress}
 
 
 _SET: Final[Mapping[str, _Shape]] = {
@@ -46,13 +47,13 @@ _SET: Final[Mapping[str, _Shape]] = {
 }
 _GROUP: Final[Mapping[str, _Shape]] = {
     "spec": {"cliqueNames": [""]},
-    "status": _status(readyReplicaIndicesSelectedToUpdate={}),
+    "status": _status(),
 }
 _CLIQUE: Final[Mapping[str, _Shape]] = {
     "spec": {},
     "status": _status(readyPodsSelectedToUpdate={"completed": [""]}),
 }
-_GANG_MAP: Final[Mapping[str, _Shape]] = {"spec": {"entries": [{}]}}
+_GANG_MAP: Final[Mapping[str, _Shape]] = {"spec": {"entries": [{"epoch": ""}]}}
 
 
 def pod_clique_set(raw: JSONObject) -> objects.PodCliqueSet:

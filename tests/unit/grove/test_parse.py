@@ -146,7 +146,9 @@ def put(body: Any, path: str, value: object) -> None:
         ("PodClique", "status.updateProgress.readyPodsSelectedToUpdate", "an object", "x"),
         ("PodClique", "status.rollingUpdateProgress.readyPodsSelectedToUpdate.completed", "a list of strings", 3),
         ("PodCliqueScalingGroup", "status.updateProgress.readyReplicaIndicesSelectedToUpdate", "an object", [1]),
+        ("PodClique", "status.updateProgress.readyReplicaIndicesSelectedToUpdate", "an object", "x"),
         ("PodGangMap", "spec.entries", "a list of objects", {"epoch": "1"}),
+        ("PodGangMap", "spec.entries.epoch", "a string", ["1"]),
     ],
 )
 def test_a_wrong_shape_is_refused_with_its_path(kind: str, path: str, shape: str, value: object) -> None:
