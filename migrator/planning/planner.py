@@ -157,7 +157,7 @@ def _decide(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, 
         possible_hashes=snapshot.possible_hashes,
     )
     # Where both give the same hashes, a likely source may be wrong: the stored generation hash must be that one too.
-    is_certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
+    is_certain = explained or options.source is not None or tree.pcs.generation_hash == pair.target.generation
     unchanged = is_certain and pair.source == pair.target
     findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)

@@ -210,6 +210,13 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
         assert finding.message.endswith("(nothing is to be written to this set)")
 
 
+def test_nothing_refuses_a_set_whose_children_hold_the_target_without_a_generation_hash() -> None:
+    """The next operator stores its own hash and replaces no pod, as nothing of this set is written either."""
+    world = World().grow(scheme="canonical-1.35").take("PodCliqueSet", "web", "/status/currentGenerationHash")
+    world.put("PodCliqueSet", "web", "/status/observedGeneration", 0)
+    assert refusals(world.findings(target="canonical-1.35")) == []
+
+
 @pytest.mark.parametrize(("source", "refused"), [("auto", True), ("legacy-1.35", False)])
 def test_a_source_that_hashes_alike_is_certain_if_it_is_named(source: str, *, refused: bool) -> None:
     """Nothing is to be written then; a value of neither may else be of a source that hashes in another way."""
