@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from migrator.grove import objects, places
 from migrator.hashing import layouts
 from migrator.kinds import pointer
 from migrator.planning.detect import Verdict
-from migrator.planning.disruption import clique_gpus
+from migrator.planning.disruption import whole_units
 from migrator.planning.guards import base
 from migrator.planning.model import Finding
 from migrator.releases import quirks, table
 
+#: What the operator injects claims for.
+_GPU: Final = "nvidia.com/gpu"
 _EDITED: Final = (
     "if the spec was edited, let the running operator roll that out; if another operator wrote this value, name its "
     "release with --from"
@@ -212,7 +214,7 @@ def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None
     """The PodClique has GPUs, and may have been hashed with the claim that its operator injected."""
     pcs, label, old, new = facts.tree.pcs, pod_clique.template_hash or "", facts.pair.source, facts.pair.target
     is_foreign = label not in {"", *(hashes.templates[pod_clique.clique] for hashes in (old, new))}
-    has_gpu = any(clique.get("name") == pod_clique.clique and clique_gpus(clique) for clique in pcs.cliques)
+    has_gpu = any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
     if not is_foreign or not has_gpu or not quirks.hashes_injected_claims(old.scheme, pcs.annotations, pod_clique):
         return None
     message = (
@@ -224,6 +226,14 @@ def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None
         "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
     return _Cause(FOREIGN.found(pod_clique.ref, places.POD_LABEL.pointer, message, remedy), frozenset({label}))
+
+
+def _has_gpu(clique: Mapping[str, Any]) -> bool:
+    """Whether a container has a limit of them; a request without one is no pod."""
+    pod_spec = objects.pod_spec_of(clique)
+    containers = chain(pod_spec.get("containers") or (), pod_spec.get("initContainers") or ())
+    limits = ((container.get("resources") or {}).get("limits") or {} for container in containers)
+    return any(whole_units(one.get(_GPU)) for one in limits)
 
 
 GUARDS: Final[tuple[base.Guard, ...]] = (FOREIGN, NEVER_RECONCILED, LEFT_ALONE, UNKNOWN_PLACE)

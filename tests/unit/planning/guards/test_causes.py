@@ -39,11 +39,14 @@ def polluted(
     enabled: str = "enabled",
     gpus: object = "8",
     others: object = None,
+    resource: str = "nvidia.com/gpu",
     group: bool = False,
     scheme: str = "legacy-1.34",
 ) -> World:
     """A set whose PodClique was hashed with an injected claim."""
     cliques = [clique("front", gpus=gpus), clique("work", gpus=others)]
+    for container in cliques[0]["spec"]["podSpec"]["containers"] if gpus is not None else ():
+        container["resources"] = {"limits": {resource: gpus}}
     world = World().grow(cliques=cliques, groups={"sg": ["front"]} if group else {}, scheme=scheme)
     world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": enabled}
     name = "web-0-sg-0-front" if group else "web-0-front"
@@ -138,6 +141,7 @@ def test_templates_that_only_the_target_tells_apart_make_a_trap() -> None:
     ("The annotation is off.", ({"enabled": "disabled"},)),
     ("No GPU.", ({"gpus": "0"},)),
     ("No limit of GPUs.", ({"gpus": None},)),
+    ("GPUs for which the operator injects no claim.", ({"resource": "amd.com/gpu"},)),
     ("Another clique has the GPUs.", ({"gpus": None, "others": "8"},)),
     ("A PodClique of a scaling group.", ({"group": True},)),
     ("A release without the fault.", ({"scheme": "legacy-1.33"},)),
