@@ -138,8 +138,8 @@ class PodCliqueSet(GroveObject):
     @property
     def generation_hash(self) -> str | None:
         """``status.currentGenerationHash``; ``None`` if the operator has never reconciled the set."""
-        value: str | None = self.status.get("currentGenerationHash")
-        return value or None
+        value = self.status.get("currentGenerationHash")
+        return value if isinstance(value, str) and value else None
 
     @property
     def is_observed(self) -> bool:

@@ -194,6 +194,10 @@ NEVER = ("GM-104", "web", "/status/currentGenerationHash")
         "And one that does not.",
         (unreconciled().put(*POD, LABEL), (), [NEVER, ("GM-101", POD[1], LABEL)]),
     ),
+    (
+        "A generation hash that is no text is none.",
+        (World().grow().put(*POD, LABEL).put("PodCliqueSet", *NEVER[1:], 5), (), [NEVER, ("GM-101", POD[1], LABEL)]),
+    ),
     ("And none that proves anything.", (restored(), ("GM-101",), [NEVER])),
     (
         "Values of the target beside a set's hash of neither: another operator may have written it.",
