@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from migrator.cluster import Deadline
+from migrator.errors import Interrupted
 from migrator.grove.objects import Ref
 from migrator.planning.model import Plan, Severity
 from migrator.planning.options import PlanOptions
@@ -73,6 +74,12 @@ class Context:
     def is_over(self) -> bool:
         """Whether nothing more is to be begun: a signal has come, or --timeout has expired."""
         return self.stop.is_set() or self.deadline.remaining() <= 0
+
+    def heed_signals(self) -> None:
+        """Raise :class:`~migrator.errors.Interrupted` if the run is to end."""
+        if self.is_over():
+            asked = self.stop.is_set()
+            raise Interrupted("the run was asked to end" if asked else "--timeout has expired: give a longer one")
 
 
 @dataclass(frozen=True, slots=True)

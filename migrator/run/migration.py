@@ -151,7 +151,7 @@ def _look_until_idle(run: Session) -> None:
             log_findings(run.seen.plan, run.log)
             run.seen.check_target_image()
             return
-        run.heed_signals()
+        run.context.heed_signals()
         if codes != told:
             run.log.info("waiting_for_idle", codes=codes)
             told = codes
@@ -188,6 +188,8 @@ def _write_once(run: Session) -> bool:
     run.look_at_operators()
     if run.options.revert:
         run.keep_at_zero()
+    elif run.wrote and run.seen.acts:  # before the sets are read, which may take longer than an operator's start
+        run.fence()
     run.read()
     must_stop = run.seen.acts or (run.seen.wrong_operator and not run.wrote)
     if must_stop and model.pending(run.seen.plan) and not run.options.revert:
@@ -199,7 +201,7 @@ def _write_once(run: Session) -> bool:
         raise refusal
     if not plans:
         return False
-    run.heed_signals()
+    run.context.heed_signals()
     if not run.wrote:
         run.probe()
     run.record_run(state=State.WRITING)

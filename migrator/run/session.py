@@ -8,18 +8,19 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from migrator import errors
 from migrator.cluster import LONGEST_WRITE, Cluster
-from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost
+from migrator.errors import ClusterError, ForeignOperator, LeaseLost
 from migrator.planning import model
 from migrator.planning.patches import Batch
 from migrator.releases.table import named
 from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.keeping_out import kept_out, to_stop
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator, is_same_operator
 from migrator.run.record import OperatorBefore, Record, State, parse
@@ -89,9 +90,7 @@ class Session:
 
     def look_at_operators(self) -> None:
         """The operator and the record; while we hold our own Lease, nobody else writes that."""
-        home = self.leases.namespace or None
-        found = operator.find(self.unfenced, self.options.flags, home=home, own=self.context.namespace)
-        record = None
+        found, record = self._find(), None
         if found.home is not None:
             record = parse(self.leases.record_in(found.home), found.home)
             self.leases.namespace = found.home  # only now that it was read, see `has_read_record`
@@ -139,10 +138,17 @@ class Session:
 
     def read(self, *, search: bool = False) -> None:
         """Read the sets, and plan what is to be done to them."""
-        # GM-116 compares times that the cluster wrote, and the clock of a laptop may be wrong by minutes.
-        self.seen = read_sets(self.unfenced, self.seen, self.leases.server_time, search=search)
+        # Until an operator is to be started, none may act beside what is written.
+        is_half_way = self.wrote and math.isinf(self._pods_end_by) and not self.is_rehearsal
+        with kept_out(self.seen, self._find, self._scale_again, self.context) if is_half_way else nullcontext():
+            # GM-116 compares times that the cluster wrote, and the clock of a laptop may be wrong by minutes.
+            self.seen = read_sets(self.unfenced, self.seen, self.leases.server_time, search=search)
         if not self.wrote:
             self.result.plan = self.seen.plan
+
+    def _find(self) -> operator.Found:
+        home = self.leases.namespace or None
+        return operator.find(self.unfenced, self.options.flags, home=home, own=self.context.namespace)
 
     # --- the record -------------------------------------------------------------------------------------------------
 
@@ -174,7 +180,7 @@ class Session:
         """
         until, told = self.context.clock() + _PATIENCE, ""
         while why := obstacle():
-            self.heed_signals()
+            self.context.heed_signals()
             if self.context.clock() >= until:
                 raise errors.LeaseHeld(f"waited {_PATIENCE:.0f} s: {why}; wait for its end, or stop it")
             if why != told:
@@ -188,7 +194,7 @@ class Session:
         self.record_run()
         if not self._prepared:
             self.look_again_elsewhere()
-            self.heed_signals()  # that may have waited, and nothing is stopped yet
+            self.context.heed_signals()  # that may have waited, and nothing is stopped yet
             self._open_webhooks()
             self._prepared = True
         self.wait_until_free(self._try_to_fence)
@@ -224,9 +230,12 @@ class Session:
 
     def keep_at_zero(self) -> None:
         """Scale an operator that runs to zero, however often: going back is when no operator must act."""
-        installed = self.seen.operator
-        if installed is not None and installed.replicas and self.options.stop_operator:
+        if (installed := to_stop(self.seen)) is not None:
             self._scale_to_zero(installed)
+
+    def _scale_again(self, installed: Operator) -> None:
+        self._settled_at = self.context.clock() + LONGEST_WRITE
+        operator.scale(self.cluster, installed, 0)
 
     def _scale_to_zero(self, installed: Operator) -> None:
         self.fenced = False
@@ -386,9 +395,3 @@ class Session:
                 raise ForeignOperator("an operator acts without waiting for a Lease")
 
         return check
-
-    def heed_signals(self) -> None:
-        """Raise :class:`~migrator.errors.Interrupted` if the run is to end."""
-        if self.context.is_over():
-            asked = self.context.stop.is_set()
-            raise Interrupted("the run was asked to end" if asked else "--timeout has expired: give a longer one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -177,10 +178,19 @@ class Process:
         for renewal in tuple(self._renewals):
             renewal()
 
-    def _repeat(self, call: Callable[[], object], _pause: float) -> Callable[[], None]:
-        """Calls at every request and sleep, instead of a thread, so that a schedule gives one history."""
-        self._renewals.append(call)
-        return lambda: self._renewals.remove(call)
+    def _repeat(self, call: Callable[[], object], pause: float) -> Callable[[], None]:
+        """Calls at requests and sleeps, instead of a thread, so that a schedule gives one history."""
+        due = self.world.seconds + pause
+
+        def beat() -> None:
+            nonlocal due
+            if self.world.seconds >= due:
+                due = math.inf  # one at a time: it sends requests, too
+                call()
+                due = self.world.seconds + pause
+
+        self._renewals.append(beat)
+        return lambda: self._renewals.remove(beat)
 
     @contextmanager
     def sends(self, request: Request, left: Callable[[], float]) -> Iterator[None]:

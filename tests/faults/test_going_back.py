@@ -12,7 +12,7 @@ from migrator.errors import OR_REVERT, Rejected, Reverted, Unreachable
 from migrator.run.leases import PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, FAILED, REFUSED, STUCK, Step, kill, kill_at, raising, when
+from tests.faults.process import DONE, FAILED, REFUSED, STUCK, Process, Step, kill, kill_at, raising, when
 from tests.faults.steps import finished, killed, of_trees
 from tests.faults.world import World
 from tests.support.tables import table
@@ -88,6 +88,30 @@ def test_a_revert_ends_beside_a_loop_that_scales_the_operator_up_every_second(
     world.start(at=loop).run(revert=True)
     assert world.grove() == world.undone
     assert acted == []
+
+
+def test_no_operator_acts_while_a_run_that_gives_up_reads_many_sets() -> None:
+    """Rule 14: a reading takes longer than an operator's start, and something scales that up within a second."""
+    world, since, acted = World(elects=False), [0.0], list[str]()
+    world.latency = 0.02
+
+    def restore(process: Process) -> None:
+        if world.replicas or process.wrote < 6:
+            since[0] = world.seconds
+        elif world.seconds - since[0] >= 0.9:
+            world.deploy(replicas=1)
+
+    def at(step: Step) -> None:
+        world.seconds += 0.1 if step.is_grove else 0  # all patches together take longer than an operator's start
+        restore(step.process)
+        for _ in range(50 if step.target == "podcliquesets/" and step.moment == "before" else 0):
+            world.advance(0.1)
+            step.process.renew()
+            restore(step.process)
+
+    world.on_awake = lambda image: acted.append(image) if world.grove() not in (world.before, world.undone) else None
+    world.run(at, code=REFUSED)
+    assert (world.grove(), acted) == (world.undone, [])
 
 
 def test_a_revert_ends_though_the_targets_operator_never_does() -> None:

@@ -1,0 +1,53 @@
+"""No operator acts beside half-written sets while they are read: that may take longer than an operator's start."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Final
+
+from migrator.run.context import Context
+from migrator.run.operator import Found, Operator
+from migrator.run.seen import Observation
+
+#: Seconds between two looks: an operator acts two seconds after its start (measured).
+_EVERY: Final = 1.0
+
+
+def to_stop(seen: Observation) -> Operator | None:
+    """The operator that is to be scaled to zero, if there is one and we may.
+
+    While a run goes back that is whichever has replicas; otherwise one that no Lease keeps out and that does not know
+    the hashes which are being written.
+    """
+    installed, options = seen.operator, seen.options
+    if installed is None or not (installed.replicas and options.stop_operator):
+        return None
+    return installed if options.revert or (seen.acts and not options.is_target(installed.image)) else None
+
+
+@contextmanager
+def kept_out(
+    seen: Observation, find: Callable[[], Found], stop: Callable[[Operator], None], context: Context
+) -> Iterator[None]:
+    """Stop it at once, and every second again while the block runs, in a thread that changes nothing but its scale.
+
+    What fails is tried again, and what is left of it is seen after the reading.
+    """
+    over = threading.Event()  # a look may outlast the block, and one that is started then is none of these
+
+    def keep(look: Callable[[], Found]) -> None:
+        with suppress(Exception):
+            installed = to_stop(replace(seen, found=look()))
+            if installed is not None and not over.is_set():
+                stop(installed)
+
+    keep(lambda: seen.found)
+    end = context.repeat(lambda: keep(find), _EVERY)
+    try:
+        yield
+    finally:
+        over.set()
+        end()
