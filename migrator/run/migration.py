@@ -25,6 +25,7 @@ from migrator.planning.verification import CLOCKS
 from migrator.releases.table import release_in
 from migrator.run import admission, leaving
 from migrator.run.context import Context, RunOptions, RunResult, log_findings
+from migrator.run.keeping_out import to_stop
 from migrator.run.record import State
 from migrator.run.seen import Observation
 from migrator.run.session import Session
@@ -188,7 +189,7 @@ def _write_once(run: Session) -> bool:
     run.look_at_operators()
     if run.options.revert:
         run.keep_at_zero()
-    elif run.wrote and run.seen.acts:  # before the sets are read, which may take longer than an operator's start
+    elif run.wrote and to_stop(run.seen):  # before the sets are read, which may take longer than an operator's start
         run.fence()
     run.read()
     must_stop = run.seen.acts or (run.seen.wrong_operator and not run.wrote)

@@ -259,14 +259,14 @@ def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> 
     ]
 
 
-def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
+def scale(cluster: Cluster, operator: Operator, replicas: int, *, attempts: int = _SCALE_ATTEMPTS) -> None:
     """Set the Deployment's replicas to zero, or back from zero; one that has replicas already is left as it is.
 
     Only the ``scale`` subresource is written: that leaves no field owner on ``spec.replicas``, so that Helm's
     server-side apply can set it again (measured). Raises :class:`~migrator.errors.LostRace` if others keep changing it.
     """
     current = operator.replicas
-    for _ in range(_SCALE_ATTEMPTS):
+    for _ in range(attempts):
         if current == replicas or (current > 0 and replicas > 0):
             return
         ops = (
@@ -283,7 +283,7 @@ def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
         current = found[0].replicas
     if current != replicas:
         raise errors.LostRace(
-            f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
+            f"{operator} has {current} replicas and could not be scaled to {replicas} in {attempts} attempts: "
             "something else keeps changing them (GitOps, an autoscaler?); pause it, then run again"
         )
 

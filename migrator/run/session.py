@@ -138,8 +138,8 @@ class Session:
 
     def read(self, *, search: bool = False) -> None:
         """Read the sets, and plan what is to be done to them."""
-        # Until an operator is to be started, none may act beside what is written.
-        is_half_way = self.wrote and math.isinf(self._pods_end_by) and not self.is_rehearsal
+        # Until an operator is to be started, or is let in, none may act beside what is written.
+        is_half_way = self.wrote and self.leases.keeps_operators_out and math.isinf(self._pods_end_by)
         with kept_out(self.seen, self._find, self._scale_again, self.context) if is_half_way else nullcontext():
             # GM-116 compares times that the cluster wrote, and the clock of a laptop may be wrong by minutes.
             self.seen = read_sets(self.unfenced, self.seen, self.leases.server_time, search=search)
@@ -235,7 +235,7 @@ class Session:
 
     def _scale_again(self, installed: Operator) -> None:
         self._settled_at = self.context.clock() + LONGEST_WRITE
-        operator.scale(self.cluster, installed, 0)
+        operator.scale(self.cluster, installed, 0, attempts=1)  # a later one might undo what `restore` does
 
     def _scale_to_zero(self, installed: Operator) -> None:
         self.fenced = False

@@ -373,3 +373,18 @@ def test_a_run_that_is_interrupted_while_it_looks_judges_by_the_sets_too() -> No
         world.store.drop(kinds.LEASES, cluster.NAMESPACE, lease)
     interrupt = when(lambda step: step.target.startswith("podcliques/"), raising(KeyboardInterrupt), times=1)
     world.run(interrupt, code=STUCK)
+
+
+@pytest.mark.parametrize("stop_operator", [True, False])
+def test_the_targets_operator_that_starts_once_all_is_written_is_left_alone(*, stop_operator: bool) -> None:
+    """It elects no leader, and knows every hash that there is: it is neither stopped nor a reason not to end with 0."""
+    world = World(elects=False, replicas=int(stop_operator))
+    start = when(
+        lambda step: step.is_grove and step.moment == "after" and world.grove() == world.after,
+        lambda _: world.deploy(replicas=1, image=cluster.NEW_IMAGE),
+        times=1,
+    )
+    process = world.start(at=start)
+    process.run(stop_operator=stop_operator)
+    assert world.replicas == 1
+    assert sum(step.subresource == "scale" for step in process.applied) == stop_operator

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from migrator import kinds
-from migrator.errors import OR_REVERT, Rejected, Reverted, Unreachable
+from migrator.errors import OR_REVERT, LostReply, Rejected, Reverted, Unreachable
 from migrator.run.leases import PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
@@ -112,6 +112,47 @@ def test_no_operator_acts_while_a_run_that_gives_up_reads_many_sets() -> None:
     world.on_awake = lambda image: acted.append(image) if world.grove() not in (world.before, world.undone) else None
     world.run(at, code=REFUSED)
     assert (world.grove(), acted) == (world.undone, [])
+
+
+def test_an_operator_that_is_started_after_a_revert_let_it_in_is_left_running() -> None:
+    """Its record cannot be removed at first: what is read then is beside old hashes alone."""
+    world = World(elects=False, replicas=0)
+    world.run()
+
+    def is_let_in(step: Step) -> bool:
+        unparks = step.write > 0 and step.name == cluster.LEASE and world.holder == ""
+        return unparks and step.moment == "after" and world.grove() == world.undone
+
+    def at(step: Step) -> None:
+        lets_in(step)
+        if world.replicas:
+            fails(step)
+
+    lets_in = when(is_let_in, lambda _: world.deploy(replicas=1), times=1)
+    fails = when(
+        lambda step: step.write > 0 and step.moment == "before", raising(lambda: Unreachable("no answer")), times=1
+    )
+    world.revert(at, replicas=1)
+
+
+def test_a_stop_beside_a_reading_is_sent_once() -> None:
+    """A second attempt of it may come after the run has given the operator its replicas back."""
+    world, stops = World(elects=False), list[Step]()
+
+    def at(step: Step) -> None:
+        if world.grove() != world.after or step.moment == "after":
+            return
+        if step.target == "podcliquesets/":
+            world.deploy(replicas=1)
+            world.advance(1.0)
+        if step.subresource == "scale":
+            stops.append(step)
+            raise LostReply("no answer")
+        if stops and step.target == "podcliques/":
+            kill(step)
+
+    world.die(at)
+    assert len(stops) == 1
 
 
 def test_a_revert_ends_though_the_targets_operator_never_does() -> None:
