@@ -12,8 +12,8 @@ from migrator.run.context import Context
 from migrator.run.operator import Found, Operator
 from migrator.run.seen import Observation
 
-#: Seconds between two looks: an operator acts two seconds after its start (measured).
-_EVERY: Final = 1.0
+#: Seconds between two looks for an operator that may act: it does so two seconds after its start (measured).
+LOOK_OFTEN: Final = 1.0
 
 
 def to_stop(seen: Observation) -> Operator | None:
@@ -45,7 +45,7 @@ def kept_out(
                 stop(installed)
 
     keep(lambda: seen.found)
-    end = context.repeat(lambda: keep(find), _EVERY)
+    end = context.repeat(lambda: keep(find), LOOK_OFTEN)
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ from migrator.planning.patches import Batch
 from migrator.releases.table import named
 from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.keeping_out import kept_out, to_stop
+from migrator.run.keeping_out import LOOK_OFTEN, kept_out, to_stop
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator, is_same_operator
 from migrator.run.record import OperatorBefore, Record, State, parse
@@ -35,10 +35,9 @@ _PATIENCE: Final = 120.0
 _STOPS: Final = 3
 _SPREADING: Final = 30.0
 
-#: Seconds between two looks for an operator while patches are sent; often for one that no Lease keeps out, which acts
-#: two seconds after its start (measured), and while a run goes back.
+#: Seconds between two looks for an operator while patches are sent; it is looked for more often if no Lease keeps it
+#: out, and while a run goes back.
 _LOOK_EVERY: Final = 5.0
-_LOOK_OFTEN: Final = 1.0
 
 
 class Session:
@@ -378,7 +377,7 @@ class Session:
         if self.is_rehearsal:
             return lambda: None
         going_back = self.options.revert
-        due, every = self.context.clock(), _LOOK_OFTEN if going_back or not self.seen.elects else _LOOK_EVERY
+        due, every = self.context.clock(), LOOK_OFTEN if going_back or not self.seen.elects else _LOOK_EVERY
 
         def check() -> None:
             nonlocal due
