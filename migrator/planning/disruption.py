@@ -126,7 +126,7 @@ def _count(tree: objects.Tree, *found: Iterable[tuple[objects.PodClique, objects
     staying = {clique.ref.uid for clique in tree.staying}
     pairs = ((clique, pod) for clique, pod in chain(*found) if not pod.terminating and clique.ref.uid in staying)
     pods = {pod.ref.uid: (clique.clique, pod) for clique, pod in pairs}
-    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques}
+    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques} if pods else {}
     return Disruption(
         pods=len(pods),
         gpus=sum(gpus.get(clique, 0) for clique, pod in pods.values() if not pod.finished),
