@@ -69,20 +69,11 @@ def _partly_scheduled(tree: objects.Tree) -> Iterator[objects.GroveObject]:
             yield item
 
 
-def _cliques_at_zero(tree: objects.Tree) -> Iterator[objects.Tree]:
-    if not tree.pcs.group_configs and _has_replica_at_zero(tree):
-        yield tree
-
-
-def _groups_at_zero(tree: objects.Tree) -> Iterator[objects.Tree]:
-    """The PodGangMap loses its anchor (Grove PR 778: ``podgangmap/steadystate.go:removeEmptyEntries``)."""
-    if tree.pcs.group_configs and _has_replica_at_zero(tree):
-        yield tree
-
-
-def _has_replica_at_zero(tree: objects.Tree) -> bool:
+def _replica_at_zero(tree: objects.Tree) -> Iterator[objects.Tree]:
+    """The PodGangMap loses its entries (Grove PR 778: ``podgangmap/steadystate.go:removeEmptyEntries``)."""
     up = {member.set_index for member in tree.children if member.spec.get("replicas") != 0}
-    return bool(tree.pcs.spec.get("replicas")) and not up.issuperset(member.set_index for member in tree.children)
+    if tree.pcs.spec.get("replicas") and not up.issuperset(member.set_index for member in tree.children):
+        yield tree
 
 
 def _in_another_gang(tree: objects.Tree) -> Iterator[objects.PodClique]:
@@ -184,29 +175,16 @@ _OF_SETS: Final = (
     ),
     SetIssue(
         code="GM-302",
-        concerned=_cliques_at_zero,
-        title="All cliques of a replica are at zero",
+        concerned=_replica_at_zero,
+        title="All members of a replica are at zero",
         since="v0.1.0-alpha.12",
         until="v0.1.0-alpha.12",
         effect=(
-            "all cliques of one of its replicas are at zero; scaled up, they get no pod (ERR_PODGANGMAP_NO_ENTRIES)"
+            "all cliques and scaling groups of one of its replicas are at zero; scaled up, they get no pod "
+            "(ERR_PODGANGMAP_NO_ENTRIES) or, in a set with scaling groups, pods that stay behind the scheduling gate"
         ),
-        source="Grove issue 808, fixed by PR 811",
-        remedy="scale one clique up before the upgrade, or go to v0.1.0-alpha.13",
-        confidence="public thread",
-    ),
-    SetIssue(
-        code="GM-303",
-        concerned=_groups_at_zero,
-        title="All members of a replica with scaling groups are at zero",
-        since="v0.1.0-alpha.12",
-        until="v0.1.0-alpha.12",
-        effect=(
-            "all members of one of its replicas are at zero, scaling groups among them; pods of a later scale-up stay "
-            "behind the scheduling gate for ever"
-        ),
-        source="Grove issue 809, fixed by PR 811",
-        remedy="scale one member up before the upgrade, or go to v0.1.0-alpha.13",
+        source="Grove issues 808 and 809, fixed by PR 811",
+        remedy="scale one of them up before the upgrade, or go to v0.1.0-alpha.13",
         confidence="public thread",
     ),
     SetIssue(
