@@ -87,6 +87,8 @@ class ControlPlane:
             self._run(programs / "kube-apiserver", f"--etcd-servers={etcd}", *self._apiserver_flags(port))
             eventually(partial(self._has, default), what="the API server is not ready", seconds=_READY_SECONDS)
             if self._controllers:
+                # It exits if that takes more than ten seconds (controllermanager.go: WaitForAPIServer).
+                eventually(partial(self._has, "/healthz"), what="the API server is not healthy", seconds=_READY_SECONDS)
                 self._run(programs / "kube-controller-manager", *self._controller_flags())
                 account = partial(self._has, f"{default}/serviceaccounts/default")
                 eventually(account, what="kube-controller-manager is not ready", seconds=_READY_SECONDS)
