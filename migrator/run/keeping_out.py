@@ -44,10 +44,11 @@ def kept_out(
             if installed is not None and not over.is_set():
                 stop(installed)
 
-    keep(lambda: seen.found)
-    end = context.repeat(lambda: keep(find), LOOK_OFTEN)
+    end: Callable[[], object] = over.set
     try:
+        keep(lambda: seen.found)
+        end = context.repeat(lambda: keep(find), LOOK_OFTEN)
         yield
-    finally:
+    finally:  # Ctrl-C may come while the thread starts: then it looks on, and stops nothing
         over.set()
         end()
