@@ -24,7 +24,7 @@ _GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.
 #: ``({},)`` either of both, ``""`` a string and ``[""]`` a list of strings. :func:`_check` goes through it.
 _Shape: TypeAlias = Mapping[str, Any] | list[Any] | tuple[Mapping[str, Any]] | str
 
-_CONTAINERS: Final[_Shape] = [{"resources": {"limits": {}, "requests": {}}}]
+_CONTAINERS: Final[_Shape] = [{"resources": {"limits": {}}}]
 _TOPOLOGY: Final[Mapping[str, _Shape]] = {"topologyConstraint": {}}
 _POD_SPEC: Final[_Shape] = {"containers": _CONTAINERS, "initContainers": _CONTAINERS}
 

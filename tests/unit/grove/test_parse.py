@@ -128,7 +128,6 @@ def put(body: Any, path: str, value: object) -> None:
         ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers", "a list of objects", [None]),
         ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources", "an object", 1),
         ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources.limits", "an object", ["cpu"]),
-        ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources.requests", "an object", 1),
         ("PodCliqueSet", "spec.template.cliques.spec.podSpec.initContainers", "a list of objects", [None]),
         ("PodCliqueSet", "spec.template.podCliqueScalingGroups", "a list of objects", "sg"),
         ("PodCliqueSet", "spec.template.podCliqueScalingGroups.cliqueNames", "a list of strings", [1]),
