@@ -340,8 +340,7 @@ def advise(
         for issue, conditions in _concerning(sources, table.targets_of(options.target)):
             for item in issue.concerned(plan.tree):
                 yield issue.advice(item.ref, conditions)
-    targets = options.target.builds if live or options.target.release is not None else ()
-    yield from crds.advise(served, every, targets)
+    yield from crds.advise(served, every, options.target.builds)
 
 
 @cache
