@@ -60,7 +60,12 @@ class HashField:
     @property
     def subresource(self) -> str:
         """The subresource that accepts a change of this field."""
-        return "status" if self.path[0] == "status" else ""
+        return subresource_of(self.pointer)
+
+
+def subresource_of(field: str) -> str:
+    """The subresource that accepts a change of a field by its JSON Pointer: labels and status never mix."""
+    return "status" if field.startswith("/status/") else ""
 
 
 _TEMPLATE_LABEL: Final = pointer("metadata", "labels", objects.LABEL_POD_TEMPLATE_HASH)

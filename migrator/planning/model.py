@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from migrator.errors import Refused
 from migrator.grove.objects import Ref, Tree
+from migrator.grove.places import subresource_of
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import HashPair, next_has_begun
 from migrator.releases.table import Named
@@ -106,8 +107,8 @@ class Change:
 
     @property
     def subresource(self) -> str:
-        """The subresource that accepts a change of this field: labels and status never mix."""
-        return "status" if self.field.startswith("/status/") else ""
+        """The subresource that accepts this change."""
+        return subresource_of(self.field)
 
 
 class SetState(StrEnum):
