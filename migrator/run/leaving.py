@@ -14,34 +14,23 @@ from typing import Final
 
 from migrator import errors
 from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
-from migrator.grove.places import stored_hashes
-from migrator.planning.detect import Verdict
 from migrator.planning.model import pending
-from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import accepts
 from migrator.run.leases import LOCKED_OUT
 from migrator.run.record import OperatorBefore, Record, State
-from migrator.run.seen import Observation
 from migrator.run.session import Session
 from migrator.run.write import SetConflict
 
 Step = Callable[[Session], None]
 
-#: What exit code 6 says if nothing but a Lease in another namespace, where anybody may write it, shows a run that did
-#: not end.
-STRANGE: Final = (
-    "If it is yours, keep the operator at zero replicas meanwhile: some sets may hold new hashes and others old ones"
-)
-
 #: Seconds: to leave, and to go back.
 _TIME_TO_LEAVE: Final = 60.0
 _TIME_TO_GO_BACK: Final = 600.0
 
-#: What exit code 6 says if nothing could be read.
-UNREAD: Final = (
-    "Nothing could be read, so it is not known whether an earlier run left sets half-way. If one may have, keep the "
-    f"operator at zero replicas. {errors.AGAIN}"
-)
+#: What exit code 6 says if no run of this cluster was seen: nothing could be read, or nothing but a Lease in another
+#: namespace, where anybody may write it, shows one.
+_UNSEEN: Final = "If a run of yours may have left sets half-way, keep the operator at zero replicas."
+UNREAD: Final = f"{_UNSEEN} {errors.AGAIN}"
 
 
 def leave(run: Session, error: BaseException, close: Step, revert: Step) -> BaseException | None:
@@ -54,7 +43,7 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
         if _has_begun(run):
             run.log.warning("ending_run", error=errors.said(error))
         if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
-            return half_way(run, error, is_read=False)
+            return half_way(run, error)
         run.look()
         return _in_order(run, error, close, revert)
     except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
@@ -64,7 +53,7 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
         if isinstance(late, errors.LeaseHeld):  # it waited in vain to close: nothing was sent since the last reading
             return half_way(run, late)
         if isinstance(late, LeaseLost):  # another run may write by now, and what operators wait for may still be parked
-            return half_way(run, error, is_read=False)
+            return half_way(run, error)
         return _unknown(run, late if isinstance(late, HalfWay) else error)
 
 
@@ -117,8 +106,9 @@ def _go_back(run: Session, error: BaseException, record: Record, revert: Step) -
 
 def _give_back(run: Session, error: BaseException, was: OperatorBefore | None, record: Record | None) -> HalfWay | None:
     """Start the operator that was stopped, and replace the open record; returns an error if it is another one now."""
-    if not run.restore(was):
-        return half_way(run, error, next_step=_another_operator(run, was))
+    if was is not None and not run.restore(was):
+        now = f"No stored hash is changed, but the operator is at zero and not the one that was stopped ({was.image})"
+        return half_way(run, error, f"{now}. Start the old operator, or run again")
     run.let_operators_in()
     if run.seen.open_record is not None:
         run.save(record)
@@ -131,16 +121,6 @@ def _reverted(run: Session, error: BaseException, scheme: str) -> errors.Reverte
     up = installed is not None and installed.replicas
     state = f", and {installed} has its replicas again" if up else f": you can start an operator of {scheme}"
     return errors.Reverted(f"{errors.said(error)}. Every old hash was restored{state}")
-
-
-def _another_operator(run: Session, was: OperatorBefore | None) -> str:
-    """What is next where the Deployment at zero is not the one that was stopped."""
-    installed = run.seen.operator
-    now = f"{installed} has {installed.image}" if installed is not None else "there is none"
-    return (
-        "No stored hash is changed, but the operator is at zero and not the one that was stopped: it had "
-        f"{was.image if was is not None else 'unknown'}, and now {now}. Start the old operator, or run again"
-    )
 
 
 def _is_untouched(run: Session) -> bool:
@@ -190,12 +170,12 @@ def _beside_target(run: Session, record: Record | None) -> bool:
     return any(map(run.options.is_target, images))
 
 
-def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read: bool = True) -> HalfWay:
+def half_way(run: Session, error: BaseException, next_step: str = "") -> HalfWay:
     """The error for what is half-way, or not known; the record keeps what happened."""
     if isinstance(error, HalfWay):
         return error
     record = run.seen.open_record
-    true = HalfWay(f"{errors.said(error)}. {next_step or _advice(run, error, is_read=is_read)}")
+    true = HalfWay(f"{errors.said(error)}. {next_step or _advice(run, error)}")
     true.details = getattr(error, "details", {})
     if record is not None and run.leases.held:
         with suppress(Exception, KeyboardInterrupt):  # the note is for people, and the error is true without it
@@ -203,20 +183,31 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
     return true
 
 
-def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
-    """What the cluster is like, and the one thing that is next; without ``is_read`` the sets may have changed since."""
-    record = run.seen.open_record
+def _advice(run: Session, error: BaseException) -> str:
+    """What the cluster may be like, and the one thing that is next: never more than was seen."""
+    record, installed = run.seen.open_record, run.seen.operator
     if run.closed and run.leases.held and not isinstance(error, ForeignOperator):
         return LOCKED_OUT
     if _names_next_command(run, error):
-        here = record is not None or run.seen.parked or run.seen.has_new_hashes
-        if isinstance(error, errors.Refused) and not here:
-            return STRANGE
-        return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
+        is_here = record is not None or run.seen.parked or run.seen.has_new_hashes
+        is_here = is_here or not isinstance(error, errors.Refused)
+        return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}" if is_here else _UNSEEN
     reverts = run.options.revert or (record is not None and record.revert)
     if not reverts and _beside_target(run, record):
-        return _beside_target_next(run, error)
-    return _next_step(run, is_read=is_read) if run.has_read_record else UNREAD
+        known = installed is not None and installed.deployment and run.options.is_target(installed.image)
+        start = f"`{installed.start_command}`" if installed is not None and known else "start it"
+        return (
+            "Run again once the cause is gone. Only if that cannot be, let the target's operator run, which recreates "
+            f"the pods of sets that are not migrated: {start}, and delete its Lease if that is parked"
+        )
+    if not run.has_read_record:
+        return UNREAD
+    again = "Run it without `--dry-run`" if run.is_rehearsal else errors.AGAIN
+    again += "" if run.is_asked_to_revert else errors.OR_REVERT
+    if run.seen.plan.waits_for_an_operator:  # until then, every rerun is refused
+        again = errors.UNDO_FIRST
+    in_a_job = run.context.namespace is not None and not run.is_asked_to_revert
+    return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO} {again}{errors.DELETE_JOB if in_a_job else ''}"
 
 
 def _names_next_command(run: Session, error: BaseException) -> bool:
@@ -229,7 +220,7 @@ def _names_next_command(run: Session, error: BaseException) -> bool:
 def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
     if not _is_untouched(run) or _may_be_overtaken(run):
-        return half_way(run, error, is_read=False)
+        return half_way(run, error)
     if isinstance(error, errors.NotAuthorised) and not run.has_read_record:
         return unread(error)
     if isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
@@ -238,51 +229,12 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
     record, installed = run.seen.open_record, run.seen.operator
     is_left_alone = (record is None or (run.leases.taken and record.stopped is None)) and not run.seen.to_open
     is_at_work = run.has_read_record and installed is not None and installed.live
-    return _unchanged(error) if is_at_work and is_left_alone else half_way(run, error, is_read=False)
+    return _unchanged(error) if is_at_work and is_left_alone else half_way(run, error)
 
 
 def _may_be_overtaken(run: Session) -> bool:
     """Whether another run may have written since the last look, because it held our Lease then, or may hold it now."""
     return not (run.judged and run.leases.held) if run.leases.taken else run.leases.contended
-
-
-def _beside_target_next(run: Session, error: BaseException) -> str:
-    """What is next for sets that are half-way where the target's operator has been installed."""
-    installed = run.seen.operator
-    known = installed is not None and installed.deployment and run.options.is_target(installed.image)
-    start = f"`{installed.start_command}`" if installed is not None and known else "start it"
-    first = "Run again. If that is refused"
-    if isinstance(error, errors.Refused):  # which names no remedy that needs an operator
-        first = "To end this" if run.seen.plan.waits_for_an_operator else "If that does not help"
-    return (
-        f"{first}, let the target's operator run, which recreates the pods of sets that are not migrated: {start}, and "
-        "delete its Lease if that is parked"
-    )
-
-
-def _next_step(run: Session, *, is_read: bool) -> str:
-    """What the sets are like, and what is next: never more than was seen."""
-    again = "Run it without `--dry-run`" if run.is_rehearsal else errors.AGAIN
-    again += "" if run.is_asked_to_revert else errors.OR_REVERT
-    held, alone = errors.MAY_DIFFER, ""
-    if is_read:
-        held, release = _held_hashes(run.seen), run.seen.installed_release
-        if run.options.revert and (release is None or from_rc1_on((release.name,))):
-            alone = " Until the revert has ended, only that protects the pods."
-        if run.seen.plan.waits_for_an_operator:  # until then, every rerun is refused
-            again = errors.UNDO_FIRST
-    in_a_job = run.context.namespace is not None and not run.is_asked_to_revert
-    return f"{held} {errors.STAY_AT_ZERO}{alone} {again}{errors.DELETE_JOB if in_a_job else ''}"
-
-
-def _held_hashes(seen: Observation) -> str:
-    """Which hashes the sets hold by the last reading."""
-    sets = [(one.tree, one.hashes) for one in seen.plan.set_plans if one.hashes is not None]
-    values = {pair.classify(item) for tree, pair in sets for item in stored_hashes(tree)}
-    begun, left = seen.has_new_hashes, Verdict.SOURCE in values
-    if not sets or Verdict.FOREIGN in values or begun == left:  # foreign: as of a template before an edit
-        return errors.MAY_DIFFER
-    return f"No stored hash is {'a new' if begun == seen.options.revert else 'an old'} one."
 
 
 def _unchanged(error: BaseException) -> BaseException:

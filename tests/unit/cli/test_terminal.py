@@ -149,7 +149,7 @@ def test_a_signal_at_the_question_ends_the_run(
     "error more code said",
     ("Nobody knows what an earlier run has left.", (Unreachable("HTTP 503"), (), 6, "keep the operator at zero")),
     ("A dry run leaves nothing.", (Unreachable("HTTP 503"), ("--dry-run",), 1, "HTTP 503")),
-    ("Nothing was written without credentials.", (NotAuthorised("HTTP 401"), (), 1, "an earlier run")),
+    ("Nothing was written without credentials.", (NotAuthorised("HTTP 401"), (), 1, "a run of yours")),
     ("Nor without permission, and whose is missing is said.", (Forbidden("HTTP 403"), (), 1, "migrator: HTTP 403. ")),
 )
 @pytest.mark.usefixtures("somebody")
