@@ -122,8 +122,7 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
     plans = list(targets)
     newer = newer_releases(plans, look.running)
     if look.resumes:
-        undo = ["--revert"] if look.undoes else []
-        commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator", *undo),)
+        commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator"),)
     else:
         commands = _after_run(cluster, seen, look.reached) or (_plan_or_releases(look, plans, newer),)
     return status.outlook_text(look, plans, newer, commands=commands)

@@ -16,7 +16,7 @@ class Outlook:
 
     ``installed`` is the release that the operator's image names, and ``running`` is the same if the operator runs.
     ``record`` tells of the last run, ``reached`` is the plan of an upgrade to its target, and ``resumes`` are the flags
-    that finish one that did not end; if it ``undoes``, only its revert can end.
+    that finish or undo one that did not end.
     """
 
     name: str
@@ -29,7 +29,6 @@ class Outlook:
     record: str = ""
     reached: Plan | None = None
     resumes: tuple[str, ...] = ()
-    undoes: bool = False
     installed: str | None = None
 
 

@@ -9,7 +9,6 @@ from typing import Final
 from migrator import errors, words
 from migrator.planning import model
 from migrator.planning.outlook import Outlook, Target, recreated_by_installed
-from migrator.planning.planner import holds_target
 from migrator.releases.table import build_range, builds
 from migrator.report import json, table
 from migrator.words import row
@@ -36,23 +35,9 @@ def outlook_text(outlook: Outlook, targets: Sequence[Target], newer: Sequence[st
 
 
 def _unfinished(outlook: Outlook) -> str:
-    """How far a run got that did not end, and what is next."""
-    reverts = "--revert" in outlook.resumes
-    following = "Run the next command to finish, or add `--revert` to it to restore every old hash."
-    if outlook.undoes:
-        following = "Run the next command to undo this run, let the old operator end what blocks it, and run again."
-    elif reverts:
-        following = "Run the next command to finish."
+    """What is next beside a run that did not end."""
     stay = "" if outlook.running else f"{errors.STAY_AT_ZERO} "
-    progress = _progress(outlook.reached, reverts=reverts) if outlook.reached is not None else ""
-    return words.wrapped(f"{progress}{stay}{following}")
-
-
-def _progress(plan: model.Plan, *, reverts: bool) -> str:
-    """How many sets a run has finished by the plan of its upgrade, as a sentence."""
-    finished = sum(not holds_target(one) if reverts else one.state is model.SetState.DONE for one in plan.set_plans)
-    are = "is" if finished == 1 else "are"
-    return f"{finished:,} of {words.count(len(plan.set_plans), 'set')} {are} {'reverted' if reverts else 'migrated'}. "
+    return words.wrapped(f"{stay}Run the next command{'' if '--revert' in outlook.resumes else errors.OR_REVERT}.")
 
 
 def _ahead(by_release: Mapping[str, model.Plan], newer: Sequence[str], *, is_checked: bool) -> Iterator[str]:

@@ -15,11 +15,11 @@ from migrator.planning.disruption import all_pods
 from migrator.planning.guards import operators
 from migrator.planning.guards.base import Guard
 from migrator.planning.options import PlanOptions
-from migrator.releases.table import Named, named
+from migrator.releases.table import Named, is_target, named
 from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.leases import WAITS
-from migrator.run.record import Record, State
+from migrator.run.record import Record
 from migrator.run.seen import Observation, check_there, look_at_records, look_at_webhooks, unplanned
 from migrator.run.snapshot import read_snapshot
 from migrator.words import sentence
@@ -45,7 +45,6 @@ def first_look(
     reached = None
     with suppress(UnknownScheme):  # another version wrote the record
         reached = read.plan_to(named(last.target)) if last is not None else None
-    run = _unfinished(seen, reached)
     story = [] if last is None else [_story(last, parked=seen.parked)]
     forbidden = any(one.code == operators.RUNNING.code for one in read.not_checked)
     release = seen.installed_release
@@ -59,31 +58,27 @@ def first_look(
         running=seen.release,
         record=" ".join([*story, *(sentence(str(finding)) for finding in seen.of_witnesses())]),
         reached=reached,
-        resumes=() if run is None else run.flags,
-        undoes=run is not None and reached is not None and _is_blocked(seen, run, reached),
+        resumes=_resumes(seen, reached),
         installed=release.name if release is not None else None,
     )
     return look, outlook.plans_for_all_releases(read.plan_to, seen.release), seen
 
 
-def _unfinished(seen: Observation, reached: model.Plan | None) -> Record | None:
-    """The record of a run that did not end, or that died right before it gave the operator's Lease back.
+def _resumes(seen: Observation, reached: model.Plan | None) -> tuple[str, ...]:
+    """The flags that end a run that did not end, or that died right before it gave the operator's Lease back.
 
     That one has left every set migrated. If one is not, others have changed it since: the same run would be refused, or
-    migrate to a target that is not wanted any more.
+    migrate to a target that is not wanted any more. A run that stays refused until an operator has worked is undone,
+    because that needs the old hashes; not beside an operator of the target, as the run itself tells.
     """
     all_done = reached is not None and all(one.state is model.SetState.DONE for one in reached.set_plans)
-    return seen.record if seen.parked and all_done else seen.open_record
-
-
-def _is_blocked(seen: Observation, run: Record, reached: model.Plan) -> bool:
-    """Whether a run that is half-way stays refused until an operator has worked, which needs the old hashes.
-
-    An operator of the target recreates the pods of sets that are not migrated: a run beside that one tells so.
-    """
-    beside_target = seen.operator is not None and RunOptions(PlanOptions(reached.target)).is_target(seen.operator.image)
-    is_half_way = run.state is State.WRITING and not run.revert
-    return is_half_way and not beside_target and reached.waits_for_an_operator
+    run = seen.record if seen.parked and all_done else seen.open_record
+    if run is None:
+        return ()
+    if run is not seen.writing_record or run.revert or reached is None or not reached.waits_for_an_operator:
+        return run.flags
+    beside_target = seen.operator is not None and is_target(seen.operator.image, reached.target.scheme, None)
+    return run.flags if beside_target else (*run.flags, "--revert")
 
 
 def _story(run: Record, *, parked: bool) -> str:

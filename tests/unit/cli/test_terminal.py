@@ -111,7 +111,7 @@ def test_beside_a_record_of_nothing_written_nothing_is_said_of_sets(site: Site, 
     assert "no PodCliqueSet" not in printed.err + printed.out
     site.record(Record("run", "1", "auto", NEW, datetime(2026, 2, 1, tzinfo=UTC)))
     said = " ".join(invoke("plan").out.split())
-    assert "0 of 3 sets are migrated. Run the next command to finish, or add" in said, "the operator runs, and may"
+    assert "78 GPUs. Run the next command, or add `--revert`." in said, "the operator runs, and may"
 
 
 @pytest.mark.usefixtures("somebody")
