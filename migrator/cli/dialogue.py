@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,9 +29,6 @@ from migrator.run.seen import Observation
 
 if TYPE_CHECKING:
     from migrator.cli.progress import Progress
-
-#: Why a CRD is deleted.
-_DELETION: Final = f"Delete the old CRD first: the new one has its short name ({crds.CLASHING.code})."
 
 
 def can_ask(*, in_a_pod: bool) -> bool:
@@ -81,18 +78,16 @@ def announce(
 
 def with_crds(cluster: Cluster, plan: Plan, options: context.RunOptions) -> Plan:
     """The plan with the CRDs that are in the way of its upgrade; a run does not read them, and cannot fail for them."""
-    if options.revert or (served := _served(cluster)) is None:
-        return plan
-    found = crds.advise(served, (), options.plan.target.builds)
+    found = () if options.revert else crds.advise(options.plan.target, _served(cluster))
     return replace(plan, advisories=(*plan.advisories, *found))
 
 
-def _served(cluster: Cluster) -> Mapping[str, str] | None:
-    """The kinds of Grove by short name; ``None`` if discovery does not answer."""
+def _served(cluster: Cluster) -> Mapping[str, str]:
+    """The kinds of Grove by short name; empty if discovery does not answer."""
     try:
         return cluster.short_names(crds.GROUP)
     except errors.MigratorError:
-        return None
+        return {}
 
 
 def _with_the_stop(preview: Observation, *, dry_run: bool) -> str:
@@ -105,18 +100,10 @@ def _with_the_stop(preview: Observation, *, dry_run: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a run says at its end: the operator's state, the next commands, and what one must know before them."""
+    """What a run says at its end: the operator's state, and the next commands."""
 
     operator: str | None = None
     commands: tuple[str, ...] = ()
-    note: str = ""
-
-
-def verification(options: context.RunOptions, *target_flags: str) -> str:
-    """The command that verifies the upgrade; see :func:`ending`."""
-    has_release = bool(options.plan.target.builds) and not given("to_binary")
-    image = "" if has_release or options.target_image is not None else ' --target-image "$IMAGE"'
-    return f"{next_command('verify', *target_flags)}{image} --after-upgrade --wait 5m"
 
 
 def ending(cluster: Cluster, result: context.RunResult, options: context.RunOptions, *target_flags: str) -> Ending:
@@ -124,77 +111,60 @@ def ending(cluster: Cluster, result: context.RunResult, options: context.RunOpti
 
     ``target_flags`` are `--to` and the run's target, if this command was not given them.
     """
-    operator = result.operator
-    up = operator is not None and operator.live
+    operator, target = result.operator, options.plan.target
+    up, old = operator is not None and operator.live, _if_old(operator, options)
     state = words.sentence(_described(operator))
     state += "" if up else " Until an operator runs, Grove does not create, scale or replace pods."
     if options.revert:
-        return _after_revert(cluster, result, options, state)
-    is_known = operator is not None and table.release_in(operator.image) is not None
+        return Ending(state, _after_revert(cluster, result, options))
     is_migrated = result.patches or any(one.state is SetState.DONE for one in result.plan.set_plans)
-    if _is_old(operator, options) and is_known and not up and is_migrated:
+    if old is not None and table.release_in(old.image) is not None and not up and is_migrated:
         state += " Do not start this release again: it recreates every pod that has a new hash."
-    verify, is_next = verification(options, *target_flags), _is_next(operator, options)
-    if up and is_next:
-        return Ending(state, (verify,))
-    steps, note = _crd_steps(cluster, options.plan.target, only_missing=is_next)
-    (release, namespace), version = _helm_release(operator), _chart_version(options.plan.target)
-    start = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
-    if operator is not None and operator.deployment and is_next:
-        start = operator.start_command
-    return Ending(state, (*steps, start, verify), note)
+    is_next = operator is not None and bool(operator.deployment) and options.is_upgraded(operator.image)
+    commands = _crd_steps(cluster, target, only_missing=is_next)
+    release, namespace = _helm_release(operator)
+    if not is_next:
+        version = f"--version {target.chart_version} --reset-then-reuse-values"
+        commands += (f'helm upgrade {release} "$CHART" -n {namespace} {version}',)
+    elif operator is not None and not up:
+        commands += (operator.start_command,)
+    is_named = options.target_image is not None or (target.builds and not given("to_binary"))
+    image = "" if is_named else ' --target-image "$IMAGE"'
+    verify = f"{next_command('verify', *target_flags)}{image} --after-upgrade --wait 5m"
+    return Ending(state, (*commands, verify))
 
 
-def _chart_version(build: table.Named | None) -> str:
-    """The version of Grove's chart that installs a release; a build of the main branch has no chart of its name."""
-    release = build.release if build is not None else None
-    return '"$VERSION"' if release is None or release.from_main else release.name
-
-
-def _after_revert(cluster: Cluster, result: context.RunResult, options: context.RunOptions, state: str) -> Ending:
+def _after_revert(cluster: Cluster, result: context.RunResult, options: context.RunOptions) -> tuple[str, ...]:
     """What is next after a revert: the old operator runs, can be started, or must be brought back."""
-    operator = result.operator
-    is_old = _is_old(operator, options)
-    image = operator.image if operator is not None and is_old else result.reverted_to
-    installed, source = table.release_in(image), result.plan.source
-    old = table.named(installed.name) if installed else options.plan.source or source
-    steps, note = _crd_steps(cluster, old, only_missing=True)
+    operator, source = result.operator, options.plan.source or result.plan.source
+    old = _if_old(operator, options)
+    installed = table.release_in(old.image if old is not None else result.reverted_to)
+    steps = _crd_steps(cluster, table.named(installed.name) if installed else source, only_missing=True)
     if operator is not None and operator.live:
-        return Ending(state, steps, note)
+        return steps
+    restored = [source.scheme] if source is not None else options.plan.candidates
+    if old is not None and old.deployment and table.accepts(old.image, set(map(str, restored))):
+        return (*steps, old.start_command)
     release, namespace = _helm_release(operator)
     # Without a revision Helm takes the one before the last: the new operator's again, if that was upgraded twice.
     rollback = f'helm rollback {release} "$REVISION" -n {namespace}'
-    if operator is None or not operator.deployment or not is_old:
-        return Ending(state, (*steps, f"helm history {release} -n {namespace}", rollback), note)
-    restored = [source.scheme] if source is not None else options.plan.candidates
-    if table.accepts(operator.image, set(map(str, restored))):
-        return Ending(state, (*steps, operator.start_command), note)
-    choice = f"start it with `{operator.start_command}`; otherwise go back with `{rollback}`"
-    return Ending(f"{state} If {operator.image} is the old operator's image, {choice}.", steps, note)
+    return (*steps, f"helm history {release} -n {namespace}", rollback)
 
 
-def _crd_steps(cluster: Cluster, build: table.Named | None, *, only_missing: bool) -> tuple[tuple[str, ...], str]:
-    """The commands that replace the CRDs by those of the build that comes next, or comes back; and why one goes.
+def _crd_steps(cluster: Cluster, build: table.Named | None, *, only_missing: bool) -> tuple[str, ...]:
+    """The commands that replace the CRDs by those of the build that comes next, or comes back.
 
     ``only_missing``: none if it can start without them.
     """
-    builds, version, served = build.builds if build is not None else (), _chart_version(build), _served(cluster)
-    if served is None:  # later, `verify` names what is missing
-        return (() if only_missing else (crds.application(version),)), ""
-    if only_missing and not any(crds.problems_of(builds, served)):
-        return (), ""
-    steps = crds.steps(builds, served, version)
-    return steps, _DELETION if len(steps) > 1 else ""
+    served = _served(cluster)
+    if build is None or (only_missing and not any(crds.problems_of(build, served))):
+        return ()
+    return crds.steps(build, served)
 
 
-def _is_old(operator: Operator | None, options: context.RunOptions) -> bool:
-    """Whether there is an operator, and it is not the target's."""
-    return operator is not None and not options.is_target(operator.image)
-
-
-def _is_next(operator: Operator | None, options: context.RunOptions) -> bool:
-    """Whether there is an operator, and it is the one that the user upgrades to."""
-    return operator is not None and options.is_upgraded(operator.image)
+def _if_old(operator: Operator | None, options: context.RunOptions) -> Operator | None:
+    """The operator, if there is one and it is not the target's."""
+    return None if operator is None or options.is_target(operator.image) else operator
 
 
 def _described(operator: Operator | None) -> str:
@@ -207,7 +177,7 @@ def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
     if options.stop_operator and installed is not None and installed.live:
         until = "the old operator is started again" if options.revert else "you upgrade"
         yield f"Stop the operator. It stays at zero replicas until {until}."
-    elif options.revert and _is_old(installed, options) and preview.record and preview.record.operator:
+    elif options.revert and _if_old(installed, options) and preview.record and preview.record.operator:
         yield "Start the operator again when the revert ends."
     if preview.to_open:
         names = ", ".join(sorted({one.configuration for one in preview.to_open}))

@@ -150,7 +150,6 @@ def _text(result: RunResult, output_format: str, *, dry_run: bool, revert: bool,
         [
             words.wrapped(f"{done} {skipped}"),
             words.rows("operator", filter(None, [ending.operator])),
-            words.rows("note", filter(None, [ending.note])),
             words.command_rows("next", ending.commands),
             words.command_rows("undo", undo),
         ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from migrator import words
-from migrator.cli import connect, dialogue, flags
+from migrator.cli import connect, flags
 from migrator.cli.stdout import as_json, write
 from migrator.cli.target import require_target
 from migrator.errors import VerificationFailed
@@ -73,11 +73,8 @@ def verify(
     commands = list(dict.fromkeys(command for problem in problems for command in problem.commands))
     if result.resumes is not None:  # what a run left half-way, or can still keep, comes before anything else
         commands = [flags.next_command("run", *result.resumes, "--stop-operator")]
-    elif not after_upgrade:
-        if _unmigrated(problems):
-            commands.append(flags.next_command("run", "--stop-operator"))
-        if result.sets and not problems:
-            commands.append(dialogue.verification(options))
+    elif not after_upgrade and _unmigrated(problems):
+        commands.append(flags.next_command("run", "--stop-operator"))
     if output == "json":
         write(as_json(_json(str(options.plan.target), result, problems, commands)))
     else:
@@ -123,12 +120,14 @@ def _text(
 ) -> str:
     """The verdict, the first problems, and the commands that are next."""
     if problems:
-        rows = _problem_rows(options, problems, is_followed=bool(commands))
+        rows = _problem_rows(options, problems)
     elif result.sets:
         rows = _verified_rows(options, result)
     else:
-        rows = iter([words.wrapped(f"Nothing to verify: {words.NO_SETS}")])
-    return "".join([*rows, words.command_rows("next", commands)])
+        return words.wrapped(f"Nothing to verify: {words.NO_SETS}")
+    leads_on = not (options.after_upgrade or commands)
+    note = words.row("note", "`grove-migrator plan` shows what is next.") if leads_on else ""
+    return "".join([*rows, note, words.command_rows("next", commands)])
 
 
 def _verified_rows(options: core.VerifyOptions, result: core.VerifyResult) -> Iterator[str]:
@@ -140,17 +139,12 @@ def _verified_rows(options: core.VerifyOptions, result: core.VerifyResult) -> It
         done = "The operator is ready: the upgrade is complete."
         yield words.row("pods", f"{_promise(result.older, result.younger)} {done}")
     yield from (words.row("noticed", words.readable(noticed.message)) for noticed in result.noticed)
-    if not options.after_upgrade:
-        note = "Once the new operator runs, verify again; `grove-migrator plan` lists the commands of the upgrade."
-        yield words.row("note", note)
 
 
-def _problem_rows(options: core.VerifyOptions, problems: Sequence[Problem], *, is_followed: bool) -> Iterator[str]:
+def _problem_rows(options: core.VerifyOptions, problems: Sequence[Problem]) -> Iterator[str]:
     if not options.after_upgrade and (unmigrated := _unmigrated(problems)):
         sets_are = words.count(unmigrated, "set is", "sets are")
         yield words.wrapped(f"{sets_are} not migrated to {options.plan.target} yet.")
     yield from (words.row("problem", words.readable(problem.message), indent=2) for problem in problems[:_SHOWN])
     if len(problems) > _SHOWN:
         yield words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all.")
-    if not options.after_upgrade and not is_followed:
-        yield words.row("note", "`grove-migrator plan` shows what is next.")

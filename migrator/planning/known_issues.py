@@ -340,7 +340,7 @@ def advise(
         for issue, conditions in _concerning(sources, table.targets_of(options.target)):
             for item in issue.concerned(plan.tree):
                 yield issue.advice(item.ref, conditions)
-    yield from crds.advise(served, every, options.target.builds)
+    yield from crds.advise(options.target, served, every)
 
 
 @cache

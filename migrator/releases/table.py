@@ -57,6 +57,11 @@ class Named:
         """The builds that may be meant, oldest first: the release, or all that use the scheme."""
         return (self.release.name,) if self.release is not None else builds_with(self.scheme)
 
+    @property
+    def chart_version(self) -> str:
+        """The version of Grove's chart that installs it, for a shell; a build of the main branch has no chart."""
+        return '"$VERSION"' if self.release is None or self.release.from_main else self.release.name
+
     def __str__(self) -> str:
         return self.text
 

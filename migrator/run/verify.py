@@ -152,7 +152,7 @@ def _of_operators(
 
     ``missed``: hashes of the source are left, for which the target's operator would replace pods.
     """
-    yield from crds.problems_of(options.plan.target.builds, cluster.short_names(crds.GROUP))
+    yield from crds.problems_of(options.plan.target, cluster.short_names(crds.GROUP))
     installed = found.operator
     name = (installed.deployment if installed else options.flags.deployment) or "grove-operator"
     ref = Ref("Deployment", installed.namespace if installed else "", name)
@@ -172,11 +172,9 @@ def _of_operators(
     # Not "upgrade": where the sets are not migrated yet, that would recreate their pods.
     remedy = "follow the commands of `grove-migrator plan`, or name its image with --target-image"
     commands = tuple[str, ...]()
-    if installed and installed.deployment and not installed.replicas and options.is_upgraded(installed.image):
-        if missed:  # nobody but the owner decides that, as with --skip-refused
-            remedy = "its start replaces pods of sets that are not migrated; `grove-migrator plan` shows which"
-        else:
-            remedy, commands = "start it", (installed.start_command,)
+    at_zero = installed is not None and bool(installed.deployment) and not installed.replicas
+    if installed and at_zero and options.is_upgraded(installed.image) and not missed:
+        remedy, commands = "start it", (installed.start_command,)
     elif again:
         pod, often = again[0], words.count(again[0].restarts, "time")
         remedy = f"{pod} has restarted {often}, and again at {pod.restarted:%H:%M:%S} UTC; see why, and verify again"

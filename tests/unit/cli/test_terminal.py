@@ -40,7 +40,6 @@ operator  Deployment grove-system/grove-operator, 0 replicas of
           example.test/grove-operator:v0.1.0-alpha.8. Until an operator runs,
           Grove does not create, scale or replace pods. Do not start this
           release again: it recreates every pod that has a new hash.
-note      Delete the old CRD first: the new one has its short name (GM-312).
 next      {removal(TOPOLOGY_KINDS[0])}
           {application("v0.1.0-alpha.12-rc1")}
           helm upgrade my-grove "$CHART" -n grove-system --version v0.1.0-alpha.12-rc1 --reset-then-reuse-values
