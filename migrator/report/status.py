@@ -35,9 +35,17 @@ def outlook_text(outlook: Outlook, targets: Sequence[Target], newer: Sequence[st
 
 
 def _unfinished(outlook: Outlook) -> str:
-    """What is next beside a run that did not end."""
+    """How far a run got that did not end, and what is next."""
     stay = "" if outlook.running else f"{errors.STAY_AT_ZERO} "
-    return words.wrapped(f"{stay}Run the next command{'' if '--revert' in outlook.resumes else errors.OR_REVERT}.")
+    orelse = "" if "--revert" in outlook.resumes else errors.OR_REVERT
+    return words.wrapped(f"{_progress(outlook.reached)}{stay}Run the next command{orelse}.")
+
+
+def _progress(plan: model.Plan | None) -> str:
+    """How many sets are migrated by the plan of the run's upgrade, as a sentence; empty if none is, as in a revert."""
+    sets = plan.set_plans if plan is not None else ()
+    done = sum(one.state is model.SetState.DONE for one in sets)
+    return f"{done:,} of {words.count(len(sets), 'set')} {'is' if done == 1 else 'are'} migrated. " if done else ""
 
 
 def _ahead(by_release: Mapping[str, model.Plan], newer: Sequence[str], *, is_checked: bool) -> Iterator[str]:

@@ -14,10 +14,13 @@ from typing import Final
 
 from migrator import errors
 from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
+from migrator.grove.places import stored_hashes
+from migrator.planning.detect import Verdict
 from migrator.planning.model import pending
 from migrator.releases.table import accepts
 from migrator.run.leases import LOCKED_OUT
 from migrator.run.record import OperatorBefore, Record, State
+from migrator.run.seen import Observation
 from migrator.run.session import Session
 from migrator.run.write import SetConflict
 
@@ -43,7 +46,7 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
         if _has_begun(run):
             run.log.warning("ending_run", error=errors.said(error))
         if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
-            return half_way(run, error)
+            return half_way(run, error, is_read=False)
         run.look()
         return _in_order(run, error, close, revert)
     except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
@@ -53,7 +56,7 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
         if isinstance(late, errors.LeaseHeld):  # it waited in vain to close: nothing was sent since the last reading
             return half_way(run, late)
         if isinstance(late, LeaseLost):  # another run may write by now, and what operators wait for may still be parked
-            return half_way(run, error)
+            return half_way(run, error, is_read=False)
         return _unknown(run, late if isinstance(late, HalfWay) else error)
 
 
@@ -170,12 +173,15 @@ def _beside_target(run: Session, record: Record | None) -> bool:
     return any(map(run.options.is_target, images))
 
 
-def half_way(run: Session, error: BaseException, next_step: str = "") -> HalfWay:
-    """The error for what is half-way, or not known; the record keeps what happened."""
+def half_way(run: Session, error: BaseException, next_step: str = "", *, is_read: bool = True) -> HalfWay:
+    """The error for what is half-way, or not known; the record keeps what happened.
+
+    Without ``is_read`` the sets may have changed since they were read.
+    """
     if isinstance(error, HalfWay):
         return error
     record = run.seen.open_record
-    true = HalfWay(f"{errors.said(error)}. {next_step or _advice(run, error)}")
+    true = HalfWay(f"{errors.said(error)}. {next_step or _advice(run, error, is_read=is_read)}")
     true.details = getattr(error, "details", {})
     if record is not None and run.leases.held:
         with suppress(Exception, KeyboardInterrupt):  # the note is for people, and the error is true without it
@@ -183,8 +189,8 @@ def half_way(run: Session, error: BaseException, next_step: str = "") -> HalfWay
     return true
 
 
-def _advice(run: Session, error: BaseException) -> str:
-    """What the cluster may be like, and the one thing that is next: never more than was seen."""
+def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
+    """What the cluster is like, and the one thing that is next: never more than was seen."""
     record, installed = run.seen.open_record, run.seen.operator
     if run.closed and run.leases.held and not isinstance(error, ForeignOperator):
         return LOCKED_OUT
@@ -207,7 +213,18 @@ def _advice(run: Session, error: BaseException) -> str:
     if run.seen.plan.waits_for_an_operator:  # until then, every rerun is refused
         again = errors.UNDO_FIRST
     in_a_job = run.context.namespace is not None and not run.is_asked_to_revert
-    return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO} {again}{errors.DELETE_JOB if in_a_job else ''}"
+    held = _held_hashes(run.seen) if is_read else errors.MAY_DIFFER
+    return f"{held} {errors.STAY_AT_ZERO} {again}{errors.DELETE_JOB if in_a_job else ''}"
+
+
+def _held_hashes(seen: Observation) -> str:
+    """Which hashes the sets hold by the last reading."""
+    sets = [(one.tree, one.hashes) for one in seen.plan.set_plans if one.hashes is not None]
+    values = {pair.classify(item) for tree, pair in sets for item in stored_hashes(tree)}
+    begun, left = seen.has_new_hashes, Verdict.SOURCE in values
+    if not sets or Verdict.FOREIGN in values or begun == left:  # foreign: as of a template before an edit
+        return errors.MAY_DIFFER
+    return f"No stored hash is {'a new' if begun == seen.options.revert else 'an old'} one."
 
 
 def _names_next_command(run: Session, error: BaseException) -> bool:
@@ -220,7 +237,7 @@ def _names_next_command(run: Session, error: BaseException) -> bool:
 def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
     if not _is_untouched(run) or _may_be_overtaken(run):
-        return half_way(run, error)
+        return half_way(run, error, is_read=False)
     if isinstance(error, errors.NotAuthorised) and not run.has_read_record:
         return unread(error)
     if isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
@@ -229,7 +246,7 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
     record, installed = run.seen.open_record, run.seen.operator
     is_left_alone = (record is None or (run.leases.taken and record.stopped is None)) and not run.seen.to_open
     is_at_work = run.has_read_record and installed is not None and installed.live
-    return _unchanged(error) if is_at_work and is_left_alone else half_way(run, error)
+    return _unchanged(error) if is_at_work and is_left_alone else half_way(run, error, is_read=False)
 
 
 def _may_be_overtaken(run: Session) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from migrator import kinds
-from migrator.errors import AGAIN, DELETE_JOB, STAY_AT_ZERO, Unreachable
+from migrator.errors import AGAIN, DELETE_JOB, MAY_DIFFER, STAY_AT_ZERO, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
@@ -124,6 +124,21 @@ def test_an_operator_elsewhere_is_no_sign_that_no_run_died(*, named: bool) -> No
     world.run(gone_from(lambda step: step.target == "podcliques/"), flags=flags, code=STUCK)
 
 
+def test_a_set_that_is_edited_once_it_is_written_still_has_its_new_hashes() -> None:
+    """A signal leaves the other sets old, and no message says that no hash is a new one."""
+    world = World(cluster.grown())
+
+    def edit(step: Step) -> None:
+        world.edit("disagg", lambda pcs: cluster.edit(pcs, "frontend"))
+        step.process.stop.set()
+
+    committed = (kinds.POD_CLIQUE_SETS, "disagg", "after")
+    ending = world.run(
+        when(lambda step: (step.resource, step.name, step.moment) == committed, edit, times=1), code=STUCK
+    )
+    assert "No stored hash is a new one" not in str(ending)
+
+
 @table(
     "namespace told",
     ("The next attempt of a Job would migrate again what a person has reverted meanwhile.", (cluster.NAMESPACE, True)),
@@ -155,6 +170,49 @@ def test_a_run_that_went_back_says_whether_the_operator_runs(replicas: int, imag
     world.deploy(replicas=replicas, image=image)
     fails = when(lambda step: step.process.wrote == 3, raising(lambda: ZeroDivisionError("a bug")), times=1)
     assert said in str(world.run(fails, code=REFUSED))
+
+
+@table(
+    "revert said",
+    ("Every set is written, and the stops are used up.", (False, "No stored hash is an old one")),
+    ("Every hash is old again, and the operator is the target's.", (True, "No stored hash is a new one")),
+)
+def test_a_message_says_what_the_hashes_are(said: str, *, revert: bool) -> None:
+    """Rule 15: 6 beside an operator that is started at once, and whether all is new or all is old."""
+    world = World()
+    if revert:
+        world.run()
+        world.deploy(replicas=0, image=cluster.NEW_IMAGE)
+    wanted = world.undone if revert else world.after
+    ending = world.run(
+        lambda _: None if world.grove() != wanted else world.deploy(replicas=1), revert=revert, code=STUCK
+    )
+    assert world.grove() == wanted
+    assert said in str(ending)
+
+
+def test_a_message_does_not_say_what_edited_sets_hold() -> None:
+    """Rule 15: a value of the template before the edit may be an old one, so 6 claims neither."""
+    world = World()
+    ending = world.run(do_at(of_trees()[0].write, "after", lambda _: users.act(world, "edit", 1, 2)), code=STUCK)
+    assert MAY_DIFFER in str(ending)
+
+
+def test_a_message_does_not_say_what_edited_sets_hold_after_a_revert() -> None:
+    """Rule 15: a revert leaves the new hashes of the template before the edit, so 6 claims neither."""
+    world = finished()
+    world.deploy(replicas=0, image=cluster.NEW_IMAGE)
+    users.act(world, "edit", 1, 2)
+    read_back = list[Step]()
+
+    def starts(step: Step) -> None:
+        if step.process.wrote and step.target == "podcliquesets/":
+            read_back.append(step)
+        if read_back:
+            world.deploy(replicas=1)
+
+    ending = world.run(starts, revert=True, code=STUCK)
+    assert MAY_DIFFER in str(ending)
 
 
 def killed_at_its_end() -> World:

@@ -285,10 +285,11 @@ def test_an_automatic_revert_lets_no_operator_of_the_target_in() -> None:
             if '"revert":true' in world.record:
                 world.deploy(replicas=1, image=cluster.NEW_IMAGE)
 
-    world.run(at, stop_operator=False, code=STUCK)
+    ending = world.run(at, stop_operator=False, code=STUCK)
     world.advance(60)
     assert world.grove() == world.undone
     assert world.holder == PARKED
+    assert "No stored hash is a new one" in str(ending)
 
 
 @pytest.mark.parametrize("dies", [False, True])

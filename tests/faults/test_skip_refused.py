@@ -145,3 +145,15 @@ def test_nobody_waits_for_an_operator_that_is_at_zero() -> None:
     began = world.seconds
     world.run(skip_refused=True, wait=600.0)
     assert world.seconds - began < 60
+
+
+def test_a_set_that_is_left_out_still_has_its_old_hashes() -> None:
+    """Every other set is written when something uses up the stops: no message says that no hash is an old one."""
+    world = World(cluster.grown())
+    breach(world)
+    left_out = {key: item for key, item in world.grove().items() if cluster.set_of(item) == NAME}
+    wanted = world.after | left_out
+    ending = world.run(
+        lambda _: world.deploy(replicas=1) if world.grove() == wanted else None, skip_refused=True, code=STUCK
+    )
+    assert "No stored hash is an old one" not in str(ending)

@@ -190,6 +190,7 @@ def test_a_half_written_migration_of_other_schemes_refuses_before_anything(*, dr
     assert "GM-205" in str(ending.error)
     assert STAY_AT_ZERO in str(ending)
     assert AGAIN not in str(ending), "it would be refused again"
+    assert "No stored hash" not in str(ending), "some are of a third scheme"
     assert world.grove() == before
     assert world.replicas == replicas
 

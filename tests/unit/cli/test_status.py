@@ -187,6 +187,7 @@ def test_beside_an_unfinished_run_no_other_upgrade_is_offered(site: Site, invoke
     invoke(*RUN, *(["--revert"] if back else []), code=6)
     said = " ".join(invoke("plan").out.split())
     assert f"{STAY_AT_ZERO} Run the next command{'' if back else OR_REVERT}. next " in said
+    assert ("1 of 3 sets is migrated. " in said) != back
     assert "the run was asked to end." in said
     for absent in ("ready", "newer", "NEWER", "GM-312"):
         assert f" {absent}" not in said
