@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from migrator.hashing import podcliqueset, schemes
 from testbed import workloads
-from testbed.trees import State, grow
+from testbed.trees import grow
 
 Object = dict[str, Any]
 
@@ -22,4 +22,4 @@ def scale_test(pods: int) -> list[Object]:
     """One set, and a PodClique for every two pods (``operator/e2e/yaml/scale-test-1000.yaml``)."""
     clique = workloads.clique("expert-worker", replicas=_PODS_OF_A_CLIQUE, containers=("expert-worker",))
     pcs = workloads.pod_clique_set("scale-test", [clique], replicas=pods // _PODS_OF_A_CLIQUE)
-    return grow(pcs, podcliqueset.SetHasher(pcs).under(schemes.by_name(SOURCE)), State(line=LINE))
+    return grow(pcs, podcliqueset.SetHasher(pcs).under(schemes.by_name(SOURCE)))

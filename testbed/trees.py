@@ -11,23 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from testbed.gangs import MAPPED, gang_name, pod_gangs
+from testbed.gangs import gang_name, pod_gangs
 
 Object = dict[str, Any]
 
 CREATED = "2026-01-02T03:04:05Z"
 STARTED = "2026-02-01T00:00:00Z"
 ENDED = "2026-02-01T00:10:00Z"
-
-#: Which progress fields an operator of that line keeps.
-PROGRESS = {
-    "alpha.3": ("rollingUpdateProgress",),
-    "alpha.6": ("rollingUpdateProgress",),
-    "alpha.8": ("updateProgress", "rollingUpdateProgress"),
-    "alpha.9": ("updateProgress",),
-    "alpha.11": ("updateProgress",),
-    MAPPED: ("updateProgress",),
-}
 
 
 class Hashes(Protocol):
@@ -44,15 +34,14 @@ class Hashes(Protocol):
 class State:
     """How far the operator has come.
 
-    ``updated`` adds the progress of a finished update, in the fields of ``line``. ``leftovers`` are pods, by clique,
-    that still carry that hash of an older template (OnDelete keeps them). ``pod_gangs`` adds the PodGangs, and in the
-    line ``podgangmap`` the PodGangMaps. Pods name the ``scheduler``, if there is one.
+    ``progress`` names the fields that keep a finished update, if there was one: ``updateProgress`` from alpha.7 on,
+    ``rollingUpdateProgress`` up to alpha.8. ``leftovers`` are pods, by clique, that still carry that hash of an older
+    template (OnDelete keeps them). ``maps`` adds PodGangs and PodGangMaps. Pods name the ``scheduler``, if any.
     """
 
-    line: str = "alpha.9"
-    updated: bool = False
+    progress: Sequence[str] = ()
     leftovers: Mapping[str, str] = field(default_factory=dict)
-    pod_gangs: bool = False
+    maps: bool = False
     scheduler: str = ""
 
 
@@ -60,7 +49,7 @@ def grow(pcs: Object, hashes: Hashes, state: State | None = None) -> list[Object
     """Every object of the set: itself, its scaling groups, PodCliques, pods and (see State) PodGangs, owners first."""
     grower = _Grower(pcs, hashes, state or State())
     objects = list(grower.objects())
-    return [*objects, *grower.gangs(objects)] if grower.state.pod_gangs else objects
+    return [*objects, *grower.gangs(objects)] if grower.state.maps else objects
 
 
 def of_kind(objects: Sequence[Object], kind: str) -> list[Object]:
@@ -102,7 +91,7 @@ class _Grower:
             for clique in self.template["cliques"]:
                 if clique["name"] not in grouped:
                     base = f"{self.name}-{replica}"
-                    own = {**self.set_labels(replica), "grove.io/podgang": gang_name(self.state.line, base)}
+                    own = {**self.set_labels(replica), "grove.io/podgang": gang_name(base)}
                     yield from self.clique(clique, base, self.pcs, own)
             for group in groups:
                 yield from self.group(group, replica)
@@ -130,7 +119,7 @@ class _Grower:
         yield group
         base = f"{self.name}-{replica}"
         for index in range(replicas):
-            gang = gang_name(self.state.line, base, group=config["name"], index=index, least=least)
+            gang = gang_name(base, config["name"], index, least)
             own = {
                 **self.set_labels(replica),
                 "app.kubernetes.io/component": "pcsg-podclique",
@@ -139,7 +128,7 @@ class _Grower:
                 "grove.io/podgang": gang,
             }
             if index >= least:
-                own["grove.io/base-podgang"] = gang_name(self.state.line, base)
+                own["grove.io/base-podgang"] = gang_name(base)
             for clique in self.template["cliques"]:
                 if clique["name"] in config["cliqueNames"]:
                     yield from self.clique(clique, f"{name}-{index}", group, own)
@@ -205,14 +194,12 @@ class _Grower:
 
     def progress(self, *, generation: bool = False, template: str | None = None) -> Object:
         """The progress of a finished update: it is kept for ever."""
-        if not self.state.updated:
-            return {}
         progress: Object = {"updateStartedAt": STARTED, "updateEndedAt": ENDED}
         if generation:
             progress["podCliqueSetGenerationHash"] = self.hashes.generation
         if template is not None:
             progress["podTemplateHash"] = template
-        return {name: dict(progress) for name in PROGRESS[self.state.line]}
+        return {name: dict(progress) for name in self.state.progress}
 
     def set_labels(self, replica: int) -> dict[str, str]:
         return {
@@ -224,7 +211,7 @@ class _Grower:
 
     def gangs(self, objects: Sequence[Object]) -> Iterator[Object]:
         defaults = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": self.name}
-        for gang in pod_gangs(self.state.line, self.pcs, objects):
+        for gang in pod_gangs(self.pcs, objects):
             metadata = gang["metadata"]
             self.complete(gang, metadata["name"], labels=defaults | metadata["labels"], owner=self.pcs)
             yield gang

@@ -18,7 +18,6 @@ from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import plant
-from testbed.gangs import MAPPED
 from testbed.trees import State
 from tests.support.paths import ROOT
 from tests.support.translation import KINDS, migrated, stored
@@ -32,7 +31,7 @@ OLD, NEW = "v0.1.0-alpha.9", "v0.1.0-alpha.11"
 #: How long a cluster may take for anything, in seconds.
 SECONDS: Final = 180
 #: Nobody binds pods of these sets: they are as an operator leaves them, and no container of theirs runs.
-_STATE: Final = State(MAPPED, updated=True, pod_gangs=True, scheduler="nobody")
+_STATE: Final = State(("updateProgress",), maps=True, scheduler="nobody")
 _LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 _DEPLOYMENT: Final = ("apps/v1", "Deployment")
 
@@ -118,7 +117,7 @@ class Site(Operated):
 
     def prepare(self) -> None:
         """CRDs with PodGangMaps, so that every place of a hash is there whatever the release, and namespaces."""
-        apply_crds(self.client, MAPPED)
+        apply_crds(self.client, "podgangmap")
         for name in (NAMESPACE, WORKLOADS):
             self.client.apply(made("v1", "Namespace", name, None))
 

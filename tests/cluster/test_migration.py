@@ -32,6 +32,8 @@ PAIRS: Final = [
     ("legacy-1.33", "legacy-1.34", "alpha.3"),
     ("legacy-1.34", "legacy-1.35", "alpha.8"),
 ]
+#: The fields in which the operators of these lines keep an update.
+PROGRESS: Final = {"alpha.3": ("rollingUpdateProgress",), "alpha.8": ("updateProgress", "rollingUpdateProgress")}
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def cluster(api: Client, pair: tuple[str, str, str]) -> Iterator[Client]:
     source, _, line = pair
     apply_crds(api, line)
     api.empty_namespace(NAMESPACE)
-    for pcs, state in _sets(line):
+    for pcs, state in _sets(PROGRESS[line], on_delete=line != "alpha.3"):  # the field came with alpha.7
         load(api, grow(pcs, podcliqueset.SetHasher(pcs).under(schemes.by_name(source)), state))
     yield api
     api.empty_namespace(NAMESPACE)
@@ -74,12 +76,11 @@ def test_there_and_back(
         assert RECORD not in (lease["metadata"].get("annotations") or {})
 
 
-def _sets(line: str) -> list[tuple[Object, State]]:
+def _sets(progress: tuple[str, ...], *, on_delete: bool) -> list[tuple[Object, State]]:
     """Standalone cliques, scaling groups started in order after a finished update, and OnDelete leftovers."""
-    on_delete = line != "alpha.3"  # the field came with alpha.7
     leftovers = {"frontend": OLD} if on_delete else {}
     return [
-        (workloads.standalone("web", replicas=2), State(line)),
-        (workloads.disaggregated("disagg", replicas=2, startup="CliqueStartupTypeInOrder"), State(line, updated=True)),
-        (workloads.standalone("patient", on_delete=on_delete), State(line, updated=True, leftovers=leftovers)),
+        (workloads.standalone("web", replicas=2), State()),
+        (workloads.disaggregated("disagg", replicas=2, startup="CliqueStartupTypeInOrder"), State(progress)),
+        (workloads.standalone("patient", on_delete=on_delete), State(progress, leftovers)),
     ]

@@ -17,6 +17,7 @@ from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.controlplane.trees import GROVE
 from testbed.trees import Object, State, grow
+from tests.support.builders import clique
 from tests.support.memory_objects import copied
 from tests.support.translation import new_hashes, translated
 
@@ -37,47 +38,30 @@ _MOVING: Final = frozenset({"resourceVersion", "managedFields"})
 Key = tuple[str, str, str]
 
 
-def plain_clique(name: str, *, replicas: int = 1, ordered: bool = False) -> Object:
-    """A small clique: the fewer bytes are hashed, the more crashes can be tried.
-
-    If its lists are ``ordered`` as a canonical operator orders them, its legacy hash is the canonical one too.
-    """
-    containers = [{"name": "a", "image": "agent:1"}, {"name": "b", "image": f"{name}:1"}]
-    spec = {"containers": containers if ordered else containers[::-1]}
-    return {
-        "name": name,
-        "labels": {"role": name},
-        "spec": {"roleName": name, "replicas": replicas, "minAvailable": 1, "podSpec": spec},
-    }
-
-
 def sets() -> list[tuple[Object, State]]:
-    """The three sets, and how far the operator of alpha.9 has come with each."""
+    """The three sets, and how far the operator of alpha.9 has come with each; small: more crashes can be tried."""
     group = {"name": "workers", "cliqueNames": ["prefill", "decode"], "replicas": 1, "minAvailable": 1}
     return [
-        (workloads.pod_clique_set("web", [plain_clique("router"), plain_clique("frontend", replicas=2)]), State()),
+        (workloads.pod_clique_set("web", [clique("router", replicas=1), clique("frontend")]), State()),
         (
             workloads.pod_clique_set(
                 "disagg",
-                [plain_clique("frontend"), plain_clique("prefill"), plain_clique("decode", replicas=2)],
+                [clique("frontend", replicas=1), clique("prefill", replicas=1), clique("decode")],
                 groups=[group],
                 startup="CliqueStartupTypeInOrder",
             ),
-            State(updated=True),
+            State(("updateProgress",)),
         ),
         (
-            workloads.pod_clique_set("patient", [plain_clique("frontend", replicas=2, ordered=True)], on_delete=True),
-            State(updated=True, leftovers={"frontend": OLDER}),
+            # In the order in which a canonical operator has them, so that its legacy hash is the canonical one too.
+            workloads.pod_clique_set("patient", [clique("frontend", containers=("a", "b"))], on_delete=True),
+            State(("updateProgress",), leftovers={"frontend": OLDER}),
         ),
     ]
 
 
-def grown() -> list[Object]:
-    """Every object of the three sets under ``SOURCE``."""
-    return grown_under(SOURCE)
-
-
-def grown_under(scheme: str) -> list[Object]:
+def grown(scheme: str = SOURCE) -> list[Object]:
+    """Every object of the three sets under a scheme."""
     source = schemes.by_name(scheme)
     return [item for pcs, state in sets() for item in grow(pcs, podcliqueset.SetHasher(pcs).under(source), state)]
 
@@ -97,10 +81,10 @@ def trees() -> list[Object]:
     return objects
 
 
-def edit(pcs: Object, clique: str, image: str = "another:2") -> None:
+def edit(pcs: Object, name: str) -> None:
     """Give one clique of a set another image, as a user does."""
-    found = next(item for item in pcs["spec"]["template"]["cliques"] if item["name"] == clique)
-    found["spec"]["podSpec"]["containers"][0]["image"] = image
+    found = next(item for item in pcs["spec"]["template"]["cliques"] if item["name"] == name)
+    found["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
 
 
 def key_of(item: Object) -> Key:

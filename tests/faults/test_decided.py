@@ -293,7 +293,7 @@ def other_source(objects: list[Object]) -> World:
 
 
 def of_two_sources() -> World:
-    other = [item for item in cluster.grown_under("legacy-1.33") if cluster.set_of(item) == "web"]
+    other = [item for item in cluster.grown("legacy-1.33") if cluster.set_of(item) == "web"]
     rest = [item for item in cluster.grown() if cluster.set_of(item) != "web"]
     return other_source([*other, *rest])
 
@@ -327,14 +327,14 @@ def test_runs_of_two_sources_ask_for_from(*, dies: bool) -> None:
 
 def test_a_rerun_of_a_canonical_source_does_not_wait_for_an_operator_that_is_at_zero() -> None:
     """A set was scaled in the pause, so no operator has seen its newest generation; the record proves the source."""
-    world = killed(world=other_source(cluster.grown_under("canonical-1.34")))
+    world = killed(world=other_source(cluster.grown("canonical-1.34")))
     world.store.edit(*WEB, lambda pcs: pcs["spec"].update(replicas=2))
     world.run()
 
 
 def test_a_revert_leaves_what_was_reordered_in_the_pause_of_a_canonical_source() -> None:
     """W15: that operator sees no edit, and replaces the pods; accepted, as only builds of main are canonical."""
-    world = killed(world=other_source(cluster.grown_under("canonical-1.34")))
+    world = killed(world=other_source(cluster.grown("canonical-1.34")))
     users.act(world, "reorder", 1, 1)
     world.run(revert=True)
     assert len(would_roll(world.grove(), "canonical-1.34")) == 3

@@ -137,7 +137,7 @@ def test_new_hashes_of_a_run_that_ended_since_the_first_look_are_seen() -> None:
 
 def test_hashes_that_both_algorithms_give_are_no_sign_of_a_dead_run() -> None:
     """One set is in canonical order, another is refused until the old operator runs: 3, as nobody has written."""
-    world = World(cluster.grown_under("legacy-1.35"), replicas=0)
+    world = World(cluster.grown("legacy-1.35"), replicas=0)
     begin_update(world)
     world.run(target="canonical-1.35", code=REFUSED)
 

@@ -25,8 +25,7 @@ from migrator.planning.outlook import Target, plans_for_all_releases
 from migrator.planning.planner import Known, make_plan, plan_revert
 from migrator.releases.table import named
 from testbed import trees
-from testbed.gangs import MAPPED
-from testbed.trees import PROGRESS, STARTED, State, grow
+from testbed.trees import STARTED, State, grow
 from testbed.workloads import pod_clique_set
 
 JSON = dict[str, Any]
@@ -41,14 +40,16 @@ NOW = datetime(2026, 1, 2, 4, 4, 5, tzinfo=UTC)
 ENDED: JSON = {"updateStartedAt": STARTED, "updateEndedAt": trees.ENDED}
 
 
-def clique(name: str, *, image: str = "app:1", containers: Sequence[str] = ("b", "a"), gpus: object = None) -> JSON:
+def clique(
+    name: str, *, image: str = "app:1", containers: Sequence[str] = ("b", "a"), gpus: object = None, replicas: int = 2
+) -> JSON:
     """A clique of a template. Two containers out of order, so that canonical and legacy hashes differ."""
     limits = {"limits": {"nvidia.com/gpu": gpus}} if gpus is not None else {}
     return {
         "name": name,
         "spec": {
             "roleName": name,
-            "replicas": 2,
+            "replicas": replicas,
             "podSpec": {
                 "containers": [{"name": c, "image": f"{name}-{image}", "resources": limits} for c in containers],
             },
@@ -107,9 +108,7 @@ class World:
             startup=startup or "CliqueStartupTypeAnyOrder",
             on_delete=on_delete,
         )
-        lines = {fields: line for line, fields in reversed(PROGRESS.items())}
-        line = MAPPED if maps else lines.get(tuple(progress), MAPPED)
-        state = State(line, updated=bool(progress), pod_gangs=maps)
+        state = State(progress, maps=maps)
         grown = [copy.deepcopy(item) for item in grow(pcs, hashes_of(pcs, scheme), state)]  # which share parts
         for item in grown:  # names that a test can write down
             if item["kind"] == "Pod":

@@ -44,9 +44,8 @@ def _sets() -> Iterator[Object]:
 
 
 def _state(pcs: Object) -> State:
-    if pcs["spec"].get("updateStrategy"):
-        return State(updated=True, leftovers={"frontend": "5d7fb85fdf4d77b4f494"})
-    return State(updated=True)
+    leftovers = {"frontend": "5d7fb85fdf4d77b4f494"} if pcs["spec"].get("updateStrategy") else {}
+    return State(("updateProgress",), leftovers)
 
 
 def _trouble(number: int, objects: Sequence[Object]) -> None:
