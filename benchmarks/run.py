@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -150,22 +150,18 @@ class Bench:
 def running() -> Iterator[Bench]:
     """An API server with Grove's CRDs and an operator's Deployment, for as long as the block lasts."""
     cores = sorted(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory(prefix="grove-migrator-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="grove-migrator-bench-") as name, ExitStack() as ends:
         directory = Path(name)
-        control_plane = ControlPlane(directory / "controlplane")
         os.sched_setaffinity(0, {cores[0]})  # the server inherits it
         try:
-            control_plane.start()
+            control_plane = ends.enter_context(ControlPlane(directory / "controlplane"))
         finally:
             os.sched_setaffinity(0, set(cores))
-        try:
-            client = control_plane.client()
-            apply_crds(client, LINE)
-            client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            client.create(_OPERATOR)
-            yield Bench(control_plane, directory, cores[-1], client)
-        finally:
-            control_plane.stop()
+        client = control_plane.client()
+        apply_crds(client, LINE)
+        client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        client.create(_OPERATOR)
+        yield Bench(control_plane, directory, cores[-1], client)
 
 
 class _Notebook:

@@ -16,7 +16,6 @@ import subprocess
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from urllib3.exceptions import HTTPError
@@ -68,12 +67,6 @@ class ControlPlane:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.stop()
-
-    def start(self) -> Self:
         """Start, and wait until it is ready. Raises GoProgramError if it cannot be built."""
         self.directory.mkdir(parents=True, exist_ok=True)
         programs = _programs(self.directory)
@@ -93,11 +86,11 @@ class ControlPlane:
                 account = partial(self._has, f"{default}/serviceaccounts/default")
                 eventually(account, what="kube-controller-manager is not ready", seconds=_READY_SECONDS)
         except BaseException:
-            self.stop()
+            self.__exit__()
             raise
         return self
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """End all processes, the last one first; none of them need tidy up."""
         while self._processes:
             process = self._processes.pop()

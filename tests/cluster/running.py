@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.controlplane.client import Client, eventually
@@ -49,46 +50,42 @@ def killed(at: int, *arguments: str | Path) -> bool:
     return done.returncode != 0
 
 
+@dataclass(frozen=True, slots=True)
 class Running:
-    """A run, one patch at a time; a context manager, at whose end it is killed if it has not ended."""
+    """A run, one patch at a time."""
 
-    def __init__(self, directory: Path, client: Client, kubeconfig: Path, *arguments: str) -> None:
-        self._client = client
-        self._before = self._hashes()
-        where = ("--kubeconfig", str(kubeconfig), "-o", "json", "--log-format=json")
-        command = (sys.executable, "-c", _DISTURBED, "0", "run", *arguments, "--stop-operator", *where)
-        directory.mkdir()
-        self._out, self._err = directory / "out", directory / "err"
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.process.kill()
-        self.process.wait()
+    process: subprocess.Popen[bytes]
+    _written: Path
 
     @property
     def log(self) -> str:
-        return self._err.read_text(encoding="utf-8")
+        return self._written.read_text(encoding="utf-8")
 
-    def until_it_writes(self, pods: int = 1) -> None:
-        """Wait until so many pods have new hashes, while it is still at work."""
 
-        def changed() -> int:
-            now = self._hashes()
-            return sum(now.get(uid) != value for uid, value in self._before.items())
+@contextmanager
+def running(log: Path, client: Client, kubeconfig: Path, *arguments: str, pods: int) -> Iterator[Running]:
+    """A run in the block, which begins once so many pods have new hashes, and ends with the run."""
+    before = _hashes(client)
+    where = ("--kubeconfig", str(kubeconfig), "--log-format=json")
+    command = (sys.executable, "-c", _DISTURBED, "0", "run", *arguments, "--stop-operator", *where)
+    quiet = {"cwd": ROOT, "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    with log.open("wb") as err, subprocess.Popen(command, **quiet, stderr=err) as process:
+        run = Running(process, log)
 
-        eventually(lambda: self.process.poll() is not None or changed() >= pods, what="the run writes nothing")
-        assert self.process.poll() is None, self.log
+        def has_written() -> bool:
+            now = _hashes(client)
+            return process.poll() is not None or sum(now.get(uid) != value for uid, value in before.items()) >= pods
 
-    def finish(self) -> Any:
-        """Wait for its end, which must be a good one; its result."""
-        assert self.process.wait(SECONDS) == 0, self.log[-3000:]
-        return json.loads(self._out.read_text(encoding="utf-8"))
+        try:
+            eventually(has_written, what="the run writes nothing")
+            assert process.poll() is None, run.log
+            yield run
+            process.wait(SECONDS)
+        finally:
+            process.kill()
 
-    def _hashes(self) -> dict[str, str]:
-        """The hash of each pod, by its uid."""
-        found = [pod["metadata"] for pod in self._client.list("v1", "Pod", selector=LABEL_POD_TEMPLATE_HASH)]
-        return {metadata["uid"]: metadata["labels"][LABEL_POD_TEMPLATE_HASH] for metadata in found}
+
+def _hashes(client: Client) -> dict[str, str]:
+    """The hash of each pod, by its uid."""
+    found = [pod["metadata"] for pod in client.list("v1", "Pod", selector=LABEL_POD_TEMPLATE_HASH)]
+    return {metadata["uid"]: metadata["labels"][LABEL_POD_TEMPLATE_HASH] for metadata in found}

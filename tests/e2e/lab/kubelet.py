@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from testbed.controlplane.client import AnswerError, Client, Object
@@ -36,7 +35,7 @@ class Kubelet:
         self._watch.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._watch.stop()
         for container in self._containers.values():

@@ -16,10 +16,10 @@ from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane, free_ports
 from testbed.crds import load
 from tests.cluster.helm.wrapper import template
-from tests.cluster.running import Running
+from tests.cluster.running import Running, running
 from tests.e2e.lab import builds
 from tests.e2e.lab.builds import Build
-from tests.e2e.lab.cluster import RUN_SECONDS, Cluster
+from tests.e2e.lab.cluster import Cluster
 from tests.e2e.lab.kubelet import Kubelet
 
 #: The imitated kubelet acts as the administrator.
@@ -96,10 +96,10 @@ class Lab(Cluster):
     @contextmanager
     def in_mid_run(self, target: Build, *more: str, pods: int = 0) -> Iterator[Running]:
         """A slow run; the block begins once it has written to so many pods (a third), and ends with the run."""
-        with Running(self._directory / f"run{len(more)}", self.client, self.kubeconfig, *more, *target.target) as run:
-            run.until_it_writes(pods or len(self.photo().pods()) // 3)
+        log = self._directory / f"run{len(more)}.log"
+        pods = pods or len(self.photo().pods()) // 3
+        with running(log, self.client, self.kubeconfig, *more, *target.target, pods=pods) as run:
             yield run
-            run.process.wait(RUN_SECONDS)
 
     def _metrics(self) -> str:
         url = f"http://127.0.0.1:{self._ports[2]}/metrics"
