@@ -10,7 +10,7 @@ from migrator.errors import DecodeError
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHasher, TemplateHasher
 from migrator.hashing.quantity import SPACES
-from tests.golden.client import Reply
+from testbed.oracle import Reply
 
 ALGORITHMS = ("legacy", "canonical")
 

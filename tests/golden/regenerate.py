@@ -5,9 +5,8 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from testbed.oracle import MINORS
+from testbed.oracle import MINORS, ask, line
 from tests.golden import layouts
-from tests.golden.client import ask, line
 from tests.golden.inputs import random_lines
 from tests.golden.vectors import cases, vectors
 

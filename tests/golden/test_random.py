@@ -7,8 +7,7 @@ import os
 import pytest
 
 from migrator.exact_json import loads
-from testbed.oracle import MINORS
-from tests.golden.client import ask
+from testbed.oracle import MINORS, ask
 from tests.golden.compare import mismatch
 from tests.golden.inputs import random_lines
 from tests.support.tables import table

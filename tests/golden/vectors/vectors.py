@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from migrator.exact_json import loads
-from testbed.oracle import MINORS
-from tests.golden.client import Reply
+from testbed.oracle import MINORS, Reply
 
 HERE = Path(__file__).resolve().parent
 TEMPLATES = HERE / "templates.jsonl.gz"

@@ -1,8 +1,0 @@
-//go:build newname
-
-package kubernetes
-
-func init() { templateHashV2() }
-
-//go:noinline
-func templateHashV2() {}
