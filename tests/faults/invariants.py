@@ -208,7 +208,7 @@ def by_pod_clique(pods: frozenset[str] | list[str]) -> Counter[str]:
     return Counter(name.rpartition("-")[0] for name in pods)
 
 
-def more(here: Counter[str], there: Counter[str], only: Callable[[str], bool] = lambda _name: True) -> dict[str, str]:
+def more(here: Counter[str], there: Counter[str], only: Callable[[str], bool]) -> dict[str, str]:
     return {
         name: f"{number} instead of {there[name]}"
         for name, number in here.items()

@@ -9,7 +9,6 @@ import pytest
 
 from migrator import kinds
 from migrator.errors import Reverted
-from migrator.exact_json import JSONObject
 from migrator.run.leases import OWN_LEASE
 from tests.faults import cluster
 from tests.faults.invariants import HashField, HashPair, hash_fields
@@ -50,17 +49,17 @@ def annotated(world: World, name: str) -> None:
     world.store.edit(kinds.PODS, "default", name, lambda pod: pod["metadata"].update(annotations={"x": "y"}))
 
 
-def pairs(world: World, name: str = POD) -> HashPair:
+def pairs(world: World) -> HashPair:
     """Both hashes of a pod's template."""
-    pod = world.store.read(kinds.PODS, "default", name)
+    pod = world.store.read(kinds.PODS, "default", POD)
     [(label, _)] = hash_fields(cluster.key_of(pod), pod)
     [pair] = world.checker.table.of(label)
     return pair
 
 
-def generation(world: World, name: str = "web") -> HashPair:
+def generation(world: World) -> HashPair:
     """Both hashes of a set."""
-    [pair] = world.checker.table.of(HashField(("PodCliqueSet", "default", name), (), name, None))
+    [pair] = world.checker.table.of(HashField(("PodCliqueSet", "default", "web"), (), "web", None))
     return pair
 
 
@@ -86,16 +85,6 @@ def test_a_write_that_changes_anything_else_is_noticed(change: Callable[[World, 
     world.store.after.append(hook)
     with pytest.raises(AssertionError, match=words):
         world.run(code=None)
-
-
-def of_pod(change: Callable[[World, str], object]) -> Callable[[ShadowedCluster], object]:
-    """The change of one pod, in the cluster in which migrators run."""
-    return lambda clusters: change(clusters.world, POD)
-
-
-def of_set(name: str, change: Callable[[JSONObject], object]) -> Callable[[ShadowedCluster], object]:
-    """The same of a set."""
-    return lambda clusters: clusters.world.edit(name, change)
 
 
 def committed(world: World) -> None:
@@ -131,12 +120,13 @@ def hidden(clusters: ShadowedCluster) -> None:
     clusters.new_operator()
 
 
-#: Its pods are replaced in one cluster only.
-_ROLLS: Final = of_set("patient", lambda pcs: pcs["spec"].pop("updateStrategy"))
+def rolling(clusters: ShadowedCluster) -> None:
+    """The pods of a set are replaced in one cluster only."""
+    clusters.world.edit("patient", lambda pcs: pcs["spec"].pop("updateStrategy"))
 
 
 def rolled(clusters: ShadowedCluster) -> None:
-    _ROLLS(clusters)
+    rolling(clusters)
     clusters.new_operator()
 
 
@@ -153,12 +143,12 @@ def ends(ending: Ending, *edited: str) -> Callable[[ShadowedCluster], object]:
 
 @table(
     "happens words",
-    ("A hash of nobody.", (of_pod(labelled(STRANGE)), "strange values")),
+    ("A hash of nobody.", (lambda clusters: labelled(STRANGE)(clusters.world, POD), "strange values")),
     ("A hash that comes last is there first.", (lambda clusters: committed(clusters.world), "early commits")),
     ("A pod of a set that is done would be replaced.", (forgotten, "replaced by the next operator, though committed")),
-    ("A pod would be replaced that is left alone without us.", (_ROLLS, "replaced by the next operator: ")),
+    ("A pod would be replaced that is left alone without us.", (rolling, "replaced by the next operator: ")),
     ("One would be by the operator that was there.", (outdated, "replaced by the old operator")),
-    ("Something else is different.", (of_pod(annotated), "not as without us")),
+    ("Something else is different.", (lambda clusters: annotated(clusters.world, POD), "not as without us")),
     ("A pod is replaced that is left alone without us.", (rolled, "replaced by an operator")),
     ("One is not, though its template is another.", (hidden, "rollouts that were hidden")),
     ("A new hash is there after everything was restored.", (ends(Ending(REFUSED, Reverted("x"))), "left by 3")),

@@ -64,16 +64,6 @@ def run(world: World, more: At = lambda _step: None, *, spreads: float = 0.0, **
     return world.start(at=answering(world, spreads=spreads, more=more)).run(**options)
 
 
-def test_without_the_flag_it_is_refused_before_anything_is_touched() -> None:
-    """Rule 7: today the operator was stopped first. The remedy is the flag."""
-    world = guarded()
-    process = world.start(at=answering(world))
-    ending = process.run(code=REFUSED)
-    assert process.writes == []
-    assert world.replicas == 1
-    assert "--allow GM-202" in str(ending)
-
-
 def test_without_the_flag_a_denial_is_a_refusal_before_anything_is_touched() -> None:
     """The authorizer denies our account while the operator runs, though it would not fail closed without it."""
     world = guarded()

@@ -186,9 +186,9 @@ class World:
         assert self.grove() == self.undone
         assert self.replicas == replicas
 
-    def upgrade(self, image: str = cluster.NEW_IMAGE, *, replicas: int = 1) -> None:
+    def upgrade(self, image: str = cluster.NEW_IMAGE) -> None:
         """Change the operator's image, and let the new one start."""
-        self.deploy(replicas=replicas, image=image)
+        self.deploy(replicas=1, image=image)
         self.advance(20)
 
     def edit(self, name: str, change: Callable[[JSONObject], object]) -> None:
