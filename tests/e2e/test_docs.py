@@ -57,13 +57,6 @@ def test_what_pages_have_of_the_program_is_current() -> None:
     )
 
 
-def test_the_command_of_the_demo_can_be_typed_in_the_clone() -> None:
-    """Its file is named as a reader of the README finds it."""
-    files = re.findall(r"\$ grove-migrator .*-f (\S+)", readme.README.read_text(encoding="utf-8"))
-    assert files
-    assert all((ROOT / file).is_file() for file in files)
-
-
 @pytest.mark.parametrize("page", PAGES, ids=names)
 def test_every_command_line_in_the_documents_is_accepted(page: Path) -> None:
     """A reader may copy any command: each has known commands and flags, and what is required."""

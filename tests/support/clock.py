@@ -55,7 +55,6 @@ def context_of(
     *,
     sleep: Callable[[float], None] = time.sleep,
     log: Any = None,
-    concurrency: int = 1,
     repeat: Callable[[Callable[[], object], float], Callable[[], None]] = lambda _call, _pause: lambda: None,
 ) -> Context:
     """Surroundings with these clocks; without ``log`` nothing is logged.
@@ -72,7 +71,7 @@ def context_of(
         log=SILENT if log is None else log,
         stop=threading.Event(),
         deadline=Deadline(clock),
-        concurrency=concurrency,
+        concurrency=1,
         repeat=repeat,
     )
 

@@ -14,8 +14,6 @@ from tests.support.fake_api import AUTHORITY
 
 LOCAL = "https://127.0.0.1:1"
 
-TRUST: dict[str, Any] = {"certificate-authority": str(AUTHORITY)}
-
 
 def kubeconfig(
     path: Path, server: str = LOCAL, *, current: str = "main", name: str = "me", user: Any = None, **cluster: Any
@@ -28,7 +26,10 @@ def kubeconfig(
     clusters = {"main": {"server": server}, "other": {"server": f"{server}/other"}}
     document = {
         "contexts": [{"name": main, "context": {"cluster": main, "user": "me"}} for main in clusters],
-        "clusters": [{"name": main, "cluster": {**at, **TRUST, **cluster}} for main, at in clusters.items()],
+        "clusters": [
+            {"name": main, "cluster": {**at, "certificate-authority": str(AUTHORITY), **cluster}}
+            for main, at in clusters.items()
+        ],
         "users": [{"name": name, "user": user or {"token": "sesame"}}],
         "current-context": current,
     }

@@ -47,9 +47,9 @@ def elf(content: bytes, *, kind: bytes = b"\x02\x01", missing: int = 0) -> bytes
     return (head + row + bytes(8) + content)[: 128 + len(content) - missing]
 
 
-def information(text: str, go: str = "go1.26.8", *, head: bytes = b"\x08\x02") -> bytes:
+def information(text: str, *, head: bytes = b"\x08\x02") -> bytes:
     """The build information of a program, as a multiple of 16 bytes."""
-    whole = b"\xff Go buildinf:" + head + bytes(16) + _string(go.encode()) + _string(BEGIN + text.encode() + END)
+    whole = b"\xff Go buildinf:" + head + bytes(16) + _string(b"go1.26.8") + _string(BEGIN + text.encode() + END)
     return whole + bytes(-len(whole) % 16)
 
 

@@ -41,26 +41,27 @@ def job(objects: list[Object]) -> Object:
 
 @helms
 @pytest.mark.parametrize(
-    ("name", "values"),
+    "values",
     [
-        ("job.yaml", ("mode=job", "target={--to}")),
-        ("job.yaml", ("mode=argocd", "target={--to}")),
-        ("revert.yaml", ("mode=revert", "from={--from}", "target={--to}")),
+        ("mode=argocd", "target={--to}"),
         # The patience that gives the Job as long as the manifest does.
-        ("job.yaml", (*HOOK, "helmTimeout={deadline}s", "operator.image.tag={--to}")),
+        (*HOOK, "helmTimeout={deadline}s", "operator.image.tag={--to}"),
     ],
-    ids=["job", "argocd", "revert", "hook"],
+    ids=["argocd", "hook"],
 )
-def test_each_mode_is_the_manifest_and_annotations(helm: str, name: str, values: tuple[str, ...]) -> None:
-    """Account, roles, policies, bindings and Job are equal in every field; only what makes them hooks is more."""
-    manifest = documents(name)
+def test_a_hook_is_the_manifest_and_annotations(helm: str, values: tuple[str, ...]) -> None:
+    """Account, roles, policies, bindings and Job are equal in every field; only what makes them hooks is more.
+
+    tests/cluster/manifests compares the other modes, of which the manifests are made.
+    """
+    manifest = documents("job.yaml")
     [expected] = of_kind(manifest, "Job")
     said = dict(word.split("=", 1) for word in arguments(expected) if "=" in word)
     said["deadline"] = str(expected["spec"]["activeDeadlineSeconds"] + 360)
     rendered = template(helm, OURS, *(re.sub(r"\{(\S+)\}", lambda match: said[match[1]], value) for value in values))
     installed = [item for item in rendered if not hook(item).startswith("post-upgrade") and not checks_image(item)]
     for item in installed:
-        assert item["metadata"].pop("annotations", None) or values[0] in {"mode=job", "mode=revert"}
+        assert item["metadata"].pop("annotations")
     assert by_name(installed) == by_name(manifest)
 
 

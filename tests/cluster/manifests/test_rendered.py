@@ -12,7 +12,7 @@ import durationpy
 import pytest
 import yaml
 
-from testbed.controlplane.client import APPLY_PATCH, Answer, Object, eventually
+from testbed.controlplane.client import APPLY_PATCH, eventually
 from testbed.helm import PROGRAMS
 from tests.cluster.helm.wrapper import OURS, template
 from tests.cluster.site import (
@@ -36,13 +36,6 @@ FILES: Final = (*JOBS, "planner.yaml")
 HOOKED: Final = ("mode=hook", "helmTimeout=35m", f"operator.image.tag={NEW}")
 #: How long a run may take to revert after its time is up (seconds).
 REVERT: Final = 600
-
-
-def apply_strictly(site: ServedSite, item: Object) -> Answer:
-    """What the server answers to an apply of an object, with strict validation and without changing anything."""
-    path = site.client.kind_of(item).path(item["metadata"].get("namespace"), item["metadata"]["name"])
-    query = {"fieldManager": "strict", "force": "true", "fieldValidation": "Strict", "dryRun": "All"}
-    return site.client.request("PATCH", path, item, query=query, content_type=APPLY_PATCH)
 
 
 def test_the_files_are_what_the_chart_renders(tmp_path: Path) -> None:
@@ -195,17 +188,9 @@ CHARTS: Final = (
 @pytest.mark.parametrize("values", [*FILES, *CHARTS])
 def test_the_server_knows_every_field(site: ServedSite, values: str | tuple[str, ...]) -> None:
     """A server-side apply with strict validation takes each file and what values make of the chart; it never warns."""
+    query = {"fieldManager": "strict", "force": "true", "fieldValidation": "Strict", "dryRun": "All"}
     for item in documents(values) if isinstance(values, str) else template("helm4", OURS, *values):
-        answer = apply_strictly(site, item)
+        path = site.client.kind_of(item).path(item["metadata"].get("namespace"), item["metadata"]["name"])
+        answer = site.client.request("PATCH", path, item, query=query, content_type=APPLY_PATCH)
         assert answer.status in {200, 201}, answer.body
         assert answer.headers.get("Warning") is None, answer.body
-
-
-@pytest.mark.controlplane
-def test_a_field_that_the_server_does_not_know_is_refused(site: ServedSite) -> None:
-    """The control: one mistyped field is found."""
-    mistyped = job_of()
-    mistyped["spec"]["podFailurePolice"] = mistyped["spec"].pop("podFailurePolicy")
-    answer = apply_strictly(site, mistyped)
-    assert answer.status in {400, 422, 500}
-    assert "podFailurePolice" in answer.body["message"]

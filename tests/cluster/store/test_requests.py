@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from migrator import kinds
-from migrator.cluster import FIELD_MANAGER
 from migrator.errors import AlreadyExists, ApiError, NotFound, Rejected, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.kinds import DEPLOYMENTS, LEASES, PODS, Op
@@ -74,14 +72,6 @@ def test_dry_runs_write_nothing(store: Both) -> None:
         store.get(CONFIG_MAPS, NAMESPACE, "dry")
 
 
-def test_writes_carry_our_field_manager(cluster: KubeCluster) -> None:
-    """Nobody but us is named as the writer of what we wrote."""
-    create_thing(cluster, "managed")
-    cluster.patch(THINGS, NAMESPACE, "managed", (Op("replace", "/metadata/labels/app", "y"),))
-    entries = cluster.get(THINGS, NAMESPACE, "managed")["metadata"]["managedFields"]
-    assert {entry["manager"] for entry in entries} == {FIELD_MANAGER}
-
-
 def test_scale_to_zero_and_back(store: Both) -> None:
     """Zero replicas are an absent field of a Scale; the Deployment's own value follows."""
     store.create(DEPLOYMENTS, NAMESPACE, installation.deployment("c:1", replicas=2, namespace=NAMESPACE))
@@ -107,12 +97,6 @@ def test_lease_times_need_six_digits(store: Both) -> None:
         store.create(LEASES, NAMESPACE, {**body, "spec": {**spec, "leaseDurationSeconds": 0}})
     created = store.create(LEASES, NAMESPACE, {**body, "spec": {**spec, "renewTime": "2026-01-01T00:00:00.000000Z"}})
     assert created["spec"]["holderIdentity"] == "us"
-
-
-def test_who_we_are(store: Both) -> None:
-    """A SelfSubjectReview, which is created and never stored, names the user."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
-    assert store.create(kinds.SELF_SUBJECT_REVIEWS, "", body)["status"]["userInfo"]["username"]
 
 
 def test_discovery_shows_the_kinds_that_can_be_listed(cluster: KubeCluster) -> None:

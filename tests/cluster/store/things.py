@@ -28,9 +28,9 @@ def check(path: str, value: object) -> Op:
     return Op("test", path, value)
 
 
-def thing(name: str, *, status: bool = True) -> JSONObject:
-    """An object with a hash in a label and, unless told otherwise, one in its status."""
-    return {
+def create_thing(cluster: Both, name: str, *, status: bool = True) -> JSONObject:
+    """Create a thing with a hash in a label and, by a second request, one in its status unless told otherwise."""
+    body = {
         "apiVersion": THINGS.api_version,
         "kind": THINGS.kind,
         "metadata": {
@@ -40,14 +40,9 @@ def thing(name: str, *, status: bool = True) -> JSONObject:
             "annotations": {"slash/key": "2"},
         },
         "spec": {"template": TEMPLATE, "tilde~key": "1"},
-        **({"status": {"hash": "old", "count": 1, "conditions": [{"type": "A"}, {"type": "B"}]}} if status else {}),
     }
-
-
-def create_thing(cluster: Both, name: str, *, status: bool = True) -> JSONObject:
-    """Create a thing on the API server; its status takes a second request."""
-    body = thing(name, status=status)
     cluster.create(THINGS, NAMESPACE, body)
     if status:
-        cluster.patch(THINGS, NAMESPACE, name, (Op("add", "/status", body["status"]),), subresource="status")
+        added = Op("add", "/status", {"hash": "old", "count": 1, "conditions": [{"type": "A"}, {"type": "B"}]})
+        cluster.patch(THINGS, NAMESPACE, name, (added,), subresource="status")
     return cluster.get(THINGS, NAMESPACE, name)

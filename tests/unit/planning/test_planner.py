@@ -16,9 +16,7 @@ from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, certain_source, holds_target, make_plan, plan_revert
 from migrator.releases.table import named
-from migrator.run.preview import preview
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, clique, options_of, refusals, warnings
-from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 
@@ -243,15 +241,6 @@ def test_with_one_namespace_a_kind_that_may_not_be_listed_is_not_checked() -> No
     unjudged = [(unseen.code, unseen.reason) for unseen in plan.not_checked]
     assert plan.findings == ()
     assert unjudged[1:] == [("GM-137", "you are not allowed to list clustertopologies.grove.io")]
-
-
-def test_plan_warns_of_what_only_a_run_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kind that may not be listed, for example."""
-    snapshot = replace(World().grow().snapshot(), forbidden_kinds=("podgangs.scheduler.grove.io",))
-    monkeypatch.setattr("migrator.run.preview.read_snapshot", lambda *_, **__: snapshot)
-    plan = preview(MemoryCluster(), options_of(), now=lambda: NOW)
-    assert refusals(plan.findings) == []
-    assert warnings(plan.findings) == [("GM-137", None, None)]
 
 
 def whole(scheme: str, order: str = "ba") -> World:
