@@ -37,8 +37,8 @@ _LONGEST: Final = LONGEST_WRITE
 LONGEST_PAGE: Final = 60.0
 LONGEST_OF_LEASE: Final = 5.0
 
-#: How often one request is sent at most. A server that has never answered is more likely a wrong address than one that
-#: is just being restarted.
+#: How often one request is sent at most with the same credentials. A server that has never answered is more likely a
+#: wrong address than one that is just being restarted.
 ATTEMPTS: Final = 8
 _FIRST_ATTEMPTS: Final = 3
 
@@ -144,9 +144,10 @@ class Transport:
         self._has_answered = False  # whether there has ever been an answer
         self._permitted = set[str]()  # paths that could be read
 
-    def send(self, request: Request) -> bytes:
+    def send(self, request: Request, *, renew: bool = True) -> bytes:
         """The body of a successful answer.
 
+        With ``renew``, credentials that are refused are read again, and the request is sent once more.
         Raises :class:`~migrator.errors.Unreachable` when time or attempts run out, another
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied; and what the hold on the Lease raises.
@@ -158,7 +159,7 @@ class Transport:
         while True:
             attempt += 1
             try:
-                answer = self._attempt(request, longest, until)
+                answer = self._attempt(request, longest, until, renew=renew)
                 if isinstance(answer, bytes):
                     return answer
                 in_doubt = in_doubt or answer.in_doubt
@@ -173,11 +174,8 @@ class Transport:
                 raise
             self._timing.sleep(wait)
 
-    def _attempt(self, request: Request, longest: float, until: float, *, renew: bool = True) -> bytes | _Trouble:
-        """The body of a successful answer to one attempt, or the trouble; checks the hold on the Lease right before.
-
-        If the credentials are refused they are read again, and the request is sent once more.
-        """
+    def _attempt(self, request: Request, longest: float, until: float, *, renew: bool) -> bytes | _Trouble:
+        """The body of a successful answer to one attempt, or the trouble; checks the hold on the Lease right before."""
         access = self._credentials.access
         headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **access.headers}
         if request.body:
@@ -210,7 +208,7 @@ class Transport:
             return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
         if answer.status == HTTPStatus.UNAUTHORIZED and renew:
             self._credentials.renew(access, request.what)
-            return self._attempt(request, longest, until, renew=False)
+            return self.send(request, renew=False)  # with all its time: a credential plugin may wait for a person
         where = f" at {self.server}" if answer.status == HTTPStatus.UNAUTHORIZED else ""
         definite = failure.error(f"{request.what}{where}", patching=request.method == "PATCH")
         if isinstance(definite, errors.Forbidden) and request.path in self._permitted and request.method == "GET":

@@ -5,15 +5,32 @@ from __future__ import annotations
 import sys
 import threading
 from base64 import b64encode
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from migrator.errors import NotAuthorised
 from migrator.kinds import PODS
 from migrator.kube import store as kube_store
-from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, Answer, FakeApi, Seen, Serve, status
+from migrator.kube.store import KubeCluster
+from tests.support.clock import Clock
+from tests.support.fake_api import (
+    AUTHORITY,
+    CERTIFICATE,
+    OPS,
+    POD,
+    THROTTLED,
+    Answer,
+    FakeApi,
+    Seen,
+    Serve,
+    status,
+    store_on,
+)
 from tests.support.kubeconfigs import ask, kubeconfig, plugin
 from tests.support.tables import table
 
@@ -74,6 +91,24 @@ def test_a_late_refusal_of_older_credentials_starts_nothing(tmp_path: Path, serv
         renewed.set()
         late.result(20)
     assert (tmp_path / "counter").read_text(encoding="utf-8") == "xx"
+
+
+@table(
+    "act",
+    ("A read waits long for a server that is busy.", (lambda store: store.get(PODS, "a", "p"),)),
+    (
+        "A write has less time, and a new certificate needs a new connection.",
+        (lambda store: store.patch(PODS, "a", "p", OPS),),
+    ),
+)
+def test_what_a_plugin_takes_is_not_taken_from_the_request(serve: Serve, act: Callable[[KubeCluster], Any]) -> None:
+    """It may wait for a person; then the request has all its time, also if it must be sent again."""
+    api, time, reads = serve(POD, status(401, "expired"), THROTTLED, POD), Clock(), count()
+    store = store_on(api.url, time=time, renewed=lambda: time.advance(120 * next(reads)))
+    store.get(PODS, "a", "p")
+    act(store)
+    refused, again, _ = (seen.query.get("timeout") for seen in api.seen[1:])
+    assert again == refused
 
 
 @pytest.mark.parametrize("name", ["certificate-authority", "certificate-authority-data"])

@@ -110,6 +110,10 @@ ENDINGS: list[
         ((patch,), (HICCUP, fake_api.THROTTLED, fake_api.FAILED_TEST), errors.LostReply, None, 3),
     ),
     (
+        "Also if it does not know the credentials in between.",
+        ((patch,), (HICCUP, status(401, "expired"), fake_api.FAILED_TEST), errors.LostReply, None, 3),
+    ),
+    (
         "An object that is gone holds nothing that was written.",
         ((patch,), (HICCUP, status(404, "gone", reason="NotFound")), errors.NotFound, None, 2),
     ),
