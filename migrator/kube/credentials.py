@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kubernetes.client import Configuration
@@ -36,7 +36,7 @@ class Credentials:
         self._renew()
 
     def renew(self, refused: Access, what: str) -> None:
-        """Read them again after a request, which ``what`` names, was refused; other threads may have done so.
+        """Read them again after a request, which ``what`` names, was refused; another thread may have tried to already.
 
         Raises ``NotAuthorised`` if they cannot be read again.
         """
@@ -45,6 +45,8 @@ class Credentials:
                 try:
                     self._renew()
                 except (UsageError, NotAuthorised) as error:
+                    # A request that is under way with these is refused, too, and a plugin may ask a person each time.
+                    self.access = replace(refused)
                     raise NotAuthorised(f"{what}: the credentials cannot be renewed: {error}") from error
 
     def _renew(self) -> None:

@@ -7,6 +7,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,8 @@ def test_a_plugin_asks_for_a_login_on_our_stderr(
     assert secure.seen[0].headers["authorization"] == "Bearer sesame"
 
 
-def test_a_late_refusal_of_older_credentials_starts_nothing(tmp_path: Path, serve: Serve) -> None:
+@pytest.mark.parametrize("fails", [False, True], ids=["", "It fails for the first of them."])
+def test_a_late_refusal_of_older_credentials_starts_nothing(tmp_path: Path, serve: Serve, *, fails: bool) -> None:
     """Patches under way may be refused one after the other, and a login may have to be typed."""
     arrived, renewed = threading.Event(), threading.Event()
 
@@ -82,14 +84,17 @@ def test_a_late_refusal_of_older_credentials_starts_nothing(tmp_path: Path, serv
         return status(401, "expired") if seen.headers["authorization"] == "Bearer token-1" else POD
 
     api = serve(answer, tls=True)
-    user = plugin(tmp_path / "plugin.py", COUNTING.format(counter=str(tmp_path / "counter")))
+    ending = "raise SystemExit(len(counter.read_text()) > 1)" if fails else ""
+    user = plugin(tmp_path / "plugin.py", COUNTING.format(counter=str(tmp_path / "counter")) + ending)
     store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
     with ThreadPoolExecutor() as pool:
         late = pool.submit(store.get, PODS, "a", "late")
         assert arrived.wait(20)
-        store.get(PODS, "a", "p")
+        with pytest.raises(NotAuthorised) if fails else nullcontext():
+            store.get(PODS, "a", "p")
         renewed.set()
-        late.result(20)
+        with pytest.raises(NotAuthorised) if fails else nullcontext():
+            late.result(20)
     assert (tmp_path / "counter").read_text(encoding="utf-8") == "xx"
 
 
