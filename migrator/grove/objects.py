@@ -36,18 +36,13 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod, from its metadata alone.
-
-    ``finished``: its containers have ended for good, so that it holds no GPU. ``in_other_gang``: an annotation names it
-    to another scheduler's pod group.
-    """
+    """A pod, from its metadata alone. ``in_other_gang``: an annotation names it to another scheduler's pod group."""
 
     ref: Ref
     owner_uid: str | None
     template_hash: str | None
     terminating: bool
     pod_clique_label: str | None
-    finished: bool
     in_other_gang: bool
     created: str  # metadata.creationTimestamp
     loading: float | None  # seconds from scheduled to ready; a cluster's pods are read without them

@@ -111,7 +111,6 @@ def pod(raw: JSONObject) -> objects.Pod:
         template_hash=labels.get(objects.LABEL_POD_TEMPLATE_HASH) or None,
         terminating=bool(meta.get("deletionTimestamp")),
         pod_clique_label=labels.get(objects.LABEL_POD_CLIQUE),
-        finished=status.get("phase") in ("Failed", "Succeeded"),
         in_other_gang=isinstance(annotations, dict) and not annotations.keys().isdisjoint(_GANG_ANNOTATIONS),
         created=str(meta.get("creationTimestamp") or ""),
         loading=_loading(status.get("conditions")),

@@ -120,17 +120,14 @@ def whole_units(token: object) -> int:
 def _count(tree: objects.Tree, *found: Iterable[tuple[objects.PodClique, objects.Pod]]) -> Disruption:
     """These pods, each once, but for those that go whatever happens: they, or their PodCliques, are being deleted.
 
-    A finished pod counts, and holds no GPU. Grove compares its label as any other's and never asks for its phase
+    A finished pod counts, too. Grove compares its label as any other's and never asks for its phase
     (``computeUpdateWork``; those before alpha.7 leave it if its PodClique is standalone), so a finished job runs again.
     """
     staying = {clique.ref.uid for clique in tree.staying}
     pairs = ((clique, pod) for clique, pod in chain(*found) if not pod.terminating and clique.ref.uid in staying)
-    pods = {pod.ref.uid: (clique.clique, pod) for clique, pod in pairs}
+    pods = {pod.ref.uid: clique.clique for clique, pod in pairs}
     gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques} if pods else {}
-    return Disruption(
-        pods=len(pods),
-        gpus=sum(gpus.get(clique, 0) for clique, pod in pods.values() if not pod.finished),
-    )
+    return Disruption(pods=len(pods), gpus=sum(gpus.get(clique, 0) for clique in pods.values()))
 
 
 def _gpus(container: Mapping[str, Any]) -> int:

@@ -121,7 +121,7 @@ class _Read:
 
 def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -> _Read:
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
-    snapshot = read_snapshot(cluster, search=True, phases=True, namespace=options.namespace)
+    snapshot = read_snapshot(cluster, search=True, namespace=options.namespace)
     if cluster.is_cluster and not snapshot.installed:
         raise UsageError(
             "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is this the right "

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from migrator import kinds
 from migrator.cluster import Cluster
@@ -19,13 +19,8 @@ from migrator.kinds import Resource
 
 T = TypeVar("T")
 
-#: Pods are listed by this label; Grove finds them by their controller from alpha.12-rc1 on, so see :func:`_unlabelled`.
-_OF_GROVE: Final = LABEL_POD_CLIQUE
 
-
-def read_snapshot(
-    cluster: Cluster, *, search: bool = False, phases: bool = False, namespace: str | None = None
-) -> Snapshot:
+def read_snapshot(cluster: Cluster, *, search: bool = False, namespace: str | None = None) -> Snapshot:
     """List each kind once, in the whole cluster, and join the objects.
 
     If the whole cluster may not be read, only ``namespace`` is read, if one is given; ``Snapshot.only`` names it.
@@ -33,18 +28,17 @@ def read_snapshot(
     No Grove CRDs means no sets. A kind that holds no known hash and cannot be listed is named in
     ``forbidden_kinds``; of one namespace PodGangMaps and PodGangs, too. Any other failure to read is raised: an API
     outage must never look like "no pods". With ``search`` each object is searched for hashes in places that are not
-    known, with ``phases`` one more short list shows which pods run. Raises
-    :class:`~migrator.errors.IncompleteDump` where a dump lacks what its sets must have.
+    known. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its sets must have.
     """
     try:
-        return _read_kinds(cluster, search=search, phases=phases)
+        return _read_kinds(cluster, search=search)
     except NotAuthorised:
         if namespace is None:
             raise
-        return replace(_read_kinds(cluster, search=search, phases=phases, only=namespace), only=namespace)
+        return replace(_read_kinds(cluster, search=search, only=namespace), only=namespace)
 
 
-def _read_kinds(cluster: Cluster, *, search: bool, phases: bool, only: str | None = None) -> Snapshot:
+def _read_kinds(cluster: Cluster, *, search: bool, only: str | None = None) -> Snapshot:
     lists = _Lists(cluster, only, search=search)
     try:
         sets = lists.read(kinds.POD_CLIQUE_SETS, parse.pod_clique_set)
@@ -62,8 +56,6 @@ def _read_kinds(cluster: Cluster, *, search: bool, phases: bool, only: str | Non
     others = (kind for group in GROUPS for kind in cluster.kinds(group) if kind not in kinds.HOLDERS)
     for kind in others if search else ():
         lists.read_if_there(kind, lambda _raw: None, needed=False)  # only its strings are searched
-    if phases and cluster.is_cluster:
-        objects = replace(objects, pods=_with_phases(cluster, objects.pods, only))
     snapshot = replace(
         trees.build(objects, is_cluster=cluster.is_cluster),
         possible_hashes=lists.swept.possible_hashes,
@@ -85,10 +77,16 @@ class _Lists:
         self.forbidden_kinds: list[str] = []
 
     def read(self, resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        """The objects of a kind that must be there."""
+        """The objects of a kind that must be there; of pods the metadata."""
         try:
-            swept = self.swept.searching(project) if self._search else project
-            return _list(self._cluster, resource, swept, self._only)
+            return self._cluster.list(
+                resource,
+                self.swept.searching(project) if self._search else project,
+                namespace=self._only if resource.namespaced else None,
+                # From alpha.12-rc1 on Grove finds them by their controller, so see :func:`_unlabelled`.
+                label_selector=LABEL_POD_CLIQUE if resource == kinds.PODS else None,
+                metadata_only=resource == kinds.PODS,
+            )
         except Forbidden as error:
             self._refused[resource.qualified_name] = error
             return ()
@@ -111,26 +109,6 @@ class _Lists:
             raise Forbidden(f"{self._refused[first]}{also}")
 
 
-def _list(
-    cluster: Cluster,
-    resource: Resource,
-    project: Callable[[JSONObject], T],
-    only: str | None,
-    *,
-    fields: str | None = None,
-) -> tuple[T, ...]:
-    """The objects of a kind; of pods the metadata."""
-    is_pods = resource == kinds.PODS
-    return cluster.list(
-        resource,
-        project,
-        namespace=only if resource.namespaced else None,
-        label_selector=_OF_GROVE if is_pods else None,
-        field_selector=fields,
-        metadata_only=is_pods,
-    )
-
-
 def _unlabelled(cluster: Cluster, cliques: Sequence[PodClique], pods: Sequence[Pod]) -> tuple[Pod, ...]:
     """The pods that a PodClique controls though they lack the label by which pods are listed; a guard refuses them.
 
@@ -144,13 +122,3 @@ def _unlabelled(cluster: Cluster, cliques: Sequence[PodClique], pods: Sequence[P
     uids = {clique.ref.uid for clique in cliques}
     found = (cluster.list(kinds.PODS, parse.pod, namespace=name, metadata_only=True) for name in sorted(short))
     return tuple(pod for pod in chain.from_iterable(found) if pod.pod_clique_label is None and pod.owner_uid in uids)
-
-
-def _with_phases(cluster: Cluster, pods: tuple[Pod, ...], only: str | None) -> tuple[Pod, ...]:
-    """The pods, and which of them have finished: those that neither run nor are pending.
-
-    One list: of two, a pod that starts between them would be in the first and not in the second.
-    """
-    fields = "status.phase!=Running,status.phase!=Pending"
-    finished = set(_list(cluster, kinds.PODS, lambda raw: str(raw["metadata"].get("uid")), only, fields=fields))
-    return tuple(replace(pod, finished=True) if pod.ref.uid in finished else pod for pod in pods)

@@ -245,7 +245,7 @@ class MemoryCluster(Objects):
 
 
 def _fields(body: JSONObject) -> dict[str, str]:
-    return {"status.phase": (body.get("status") or {}).get("phase", ""), "metadata.name": body["metadata"]["name"]}
+    return {"metadata.name": body["metadata"]["name"]}
 
 
 def _brief(body: JSONObject) -> JSONObject:

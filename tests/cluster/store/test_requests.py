@@ -6,7 +6,7 @@ import pytest
 
 from migrator.errors import AlreadyExists, ApiError, NotFound, Rejected, TestFailed
 from migrator.exact_json import JSONObject
-from migrator.kinds import DEPLOYMENTS, LEASES, PODS, Op
+from migrator.kinds import DEPLOYMENTS, LEASES, Op
 from migrator.kube.store import KubeCluster
 from testbed import operator_installation as installation
 from tests.cluster.store.things import ABSENT, HASH, NAMESPACE, REPLACE, THINGS, Both, create_thing
@@ -103,13 +103,3 @@ def test_discovery_shows_the_kinds_that_can_be_listed(cluster: KubeCluster) -> N
     """Every kind of a group, once and without its subresources; nothing for a group that is not there."""
     assert cluster.kinds(THINGS.group) == (THINGS,)
     assert cluster.kinds("nobody.example") == ()
-
-
-@pytest.mark.parametrize("metadata_only", [True, False])
-def test_pods_can_be_listed_by_phase(cluster: KubeCluster, *, metadata_only: bool) -> None:
-    """The API server selects pods by two phases at once, and refuses a field that it does not select by."""
-    ended = "status.phase!=Running,status.phase!=Pending"
-    listing = cluster.list(PODS, dict, field_selector=ended, metadata_only=metadata_only)
-    assert all((pod.get("status") or {}).get("phase") not in {"Running", "Pending"} for pod in listing)
-    with pytest.raises(ApiError):
-        cluster.list(PODS, dict, field_selector="status.nothing=x", metadata_only=metadata_only)

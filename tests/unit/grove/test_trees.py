@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import count
 from typing import Any
 
 import pytest
 
 from migrator.errors import ClusterError, Forbidden, IncompleteDump, NotFound, Unreachable
 from migrator.grove.objects import Snapshot
-from migrator.kinds import PODS
 from migrator.run.snapshot import read_snapshot
 from tests.support.builders import DELETION, LATER, OLD, World, clique
 from tests.support.memory_objects import RESOURCES
-from tests.support.memory_store import MemoryCluster, Request
+from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 
@@ -197,34 +195,6 @@ def test_pods_without_the_label_are_looked_for_only_where_some_are_missing(count
     (tree,) = read_snapshot(store).trees
     assert sum(request.resource.kind == "Pod" for request in store.requests) == lists
     assert sum(len(clique.pods) for clique in tree.pod_cliques) == len(world.all("Pod"))
-
-
-def test_a_pod_that_waits_has_not_finished() -> None:
-    """The pods of a cluster are read without their phases; two short lists show which have ended for good."""
-    world, phases = World().grow(pods=4, groups={}), ("Running", "Pending", "Failed", "Succeeded")
-    for number, phase in enumerate(phases):
-        world.put("Pod", f"web-0-front-{number}", "/status", {"phase": phase})
-    (tree,) = read_snapshot(store_of(world), phases=True).trees
-    finished = {pod.ref.name for clique in tree.pod_cliques for pod in clique.pods if pod.finished}
-    assert finished == {"web-0-front-2", "web-0-front-3"}
-
-
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_pod_that_starts_between_two_lists_has_not_finished(number: int) -> None:
-    """It is pending until this list of pods is asked for, and runs from then on: its GPUs count."""
-    store, lists = MemoryCluster(*World().grow(pods=1).objects), count(1)
-
-    def turn(phase: str) -> None:
-        store.edit(PODS, "default", "web-0-front-0", lambda pod: pod.update(status={"phase": phase}))
-
-    def start(request: Request) -> None:
-        if request.resource == PODS and next(lists) == number:
-            turn("Running")
-
-    turn("Pending")
-    store.before.append(start)
-    [tree] = read_snapshot(store, phases=True).trees
-    assert [pod.ref.name for clique in tree.pod_cliques for pod in clique.pods if pod.finished] == []
 
 
 # --- dumps ------------------------------------------------------------------------------------------------------------

