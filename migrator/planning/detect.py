@@ -106,7 +106,8 @@ def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozens
     if not foreign:
         return frozenset()
     of_labels = {stored.ref.uid for stored in foreign if stored.place in (places.CLIQUE_LABEL, places.POD_LABEL)}
-    populated = {_unit(clique) for clique in tree.pod_cliques if _present(clique)}
+    # What has pods or will have some; the operator recreates a PodClique at zero before it gets pods.
+    populated = {_unit(one) for one in tree.pod_cliques if one.spec.get("replicas", 1) or one.live}
     outdated = (c for c in tree.pod_cliques if _unit(c) in populated and not _is_current(c, of_labels))
     with_owners = {uid for clique in outdated for uid in (clique.ref.uid, clique.owner_uid, tree.ref.uid)}
     if with_owners or places.open_progress(tree.pcs):
@@ -128,11 +129,6 @@ def next_has_begun(tree: objects.Tree, pair: HashPair) -> bool:
 def _unit(clique: objects.PodClique) -> tuple[str | None, str | None]:
     """The key of all that is replaced together: a standalone PodClique, or one replica of a scaling group."""
     return clique.ref.uid if clique.standalone else clique.owner_uid, clique.group_index
-
-
-def _present(clique: objects.PodClique) -> bool:
-    """Whether it has pods or will have some. The operator recreates a PodClique at zero before it gets pods."""
-    return bool(clique.spec.get("replicas", 1) or clique.live)
 
 
 def unlabelled(tree: objects.Tree) -> bool:

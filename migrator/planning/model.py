@@ -233,7 +233,7 @@ def refused(plan: Plan, *, skip_refused: bool, half_way: bool) -> Refused | None
 def codes_to_wait_for(plan: Plan) -> list[str]:
     """The codes that ``--wait`` waits for; none if a refusal stays until somebody helps.
 
-    A set that ``--skip-refused`` leaves out is waited for too, if all its refusals may end without help.
+    A set that ``--skip-refused`` leaves out is waited for too, if a refusal of it may end without help.
     """
     skipped = (one for one in plan.set_plans if one.state is SetState.SKIPPED)
     left_out = (finding for one in skipped for finding in one.findings if finding.settles)

@@ -210,12 +210,11 @@ def _wrong_from(tree: Tree, pair: HashPair, options: PlanOptions) -> model.SetPl
 
 
 def _skipped(plan: model.SetPlan) -> model.SetPlan:
-    """Leave a refused set out; any other plan stays as it is. It may still be waited for if all refusals settle."""
+    """Leave a refused set out; any other plan stays as it is."""
     if plan.state is not model.SetState.REFUSED:
         return plan
-    settles = all(finding.settles for finding in plan.refusals)
-    findings = (replace(finding.as_warning, settles=finding.settles and settles) for finding in plan.findings)
-    return replace(plan, state=model.SetState.SKIPPED, changes=(), findings=tuple(findings))
+    findings = tuple(finding.as_warning for finding in plan.findings)
+    return replace(plan, state=model.SetState.SKIPPED, changes=(), findings=findings)
 
 
 def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, likely: Scheme | None) -> Scheme | None:
