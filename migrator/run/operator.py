@@ -21,7 +21,7 @@ from migrator.planning.guards import operators
 from migrator.planning.model import Finding
 from migrator.releases.table import release_in
 from migrator.run import leases
-from migrator.run.leases import PARKED, Lease
+from migrator.run.leases import OWN_LEASE, PARKED, Lease
 from migrator.run.record import OperatorBefore
 
 OPERATOR_LABELS: Final = {
@@ -31,7 +31,6 @@ OPERATOR_LABELS: Final = {
 }
 OPERATOR_CONTAINER: Final = "grove-operator"
 
-_CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _SCALE_ATTEMPTS: Final = 5
 
 
@@ -47,8 +46,8 @@ class OperatorFlags:
         """The flag as it was typed; raises :class:`~migrator.errors.UsageError` if it is no namespace and name."""
         if text is None:
             return cls()
-        namespace, slash, name = text.partition("/")
-        if not (namespace and slash and name) or "/" in name:
+        namespace, _, name = text.partition("/")
+        if not (namespace and name) or "/" in name:
             raise errors.UsageError(
                 f"--operator {text}: give the operator's namespace and Deployment, such as grove-system/grove-operator"
             )
@@ -77,7 +76,7 @@ class OperatorPod:
         restarted = [one for one in containers if one.get("restartCount") and _crashed(one)]
         began = (kubernetes_time(((one.get("state") or {}).get("running") or {}).get("startedAt")) for one in restarted)
         return cls(
-            Ref("Pod", _namespace(raw), metadata["name"], metadata.get("uid", "")),
+            Ref("Pod", metadata["namespace"], metadata["name"], metadata.get("uid", "")),
             _image(raw["spec"]),
             terminating,
             ready=phase == "Running" and not terminating and all(one.get("ready", True) for one in containers),
@@ -111,14 +110,14 @@ class Operator:
         metadata, spec = raw["metadata"], raw["spec"]
         observed = (raw.get("status") or {}).get("observedGeneration")
         return cls(
-            _namespace(raw),
+            metadata["namespace"],
             metadata["name"],
             spec["replicas"],
             _image(spec["template"]["spec"]),
             # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
             settled=observed is None or observed >= metadata.get("generation", 0),
             paused=bool(spec.get("paused")),
-            selector=_selector(spec.get("selector") or {}),
+            selector=_selector(spec["selector"].get("matchLabels") or {}),
             uid=metadata["uid"],
             annotations=metadata.get("annotations") or {},
         )
@@ -197,18 +196,17 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     Deployment that does not exist while another one looks like the operator, and
     :class:`~migrator.errors.NotAuthorised` if a permission is missing: what cannot be read does not count as absent.
     """
-    deployments, labelled = _deployments(cluster, flags), _pods(cluster, label_selector=_CHART_LABELS)
+    deployments, labelled = _deployments(cluster, flags), _pods(cluster, label_selector=_selector(OPERATOR_LABELS))
     chosen, findings = _choose(cluster, deployments, flags, home)
     is_guess = home is None and flags.namespace is None and len({one.namespace for one in deployments}) > 1
     home = home or (chosen.namespace if chosen is not None else flags.namespace)
     home = home or next((pod.ref.namespace for pod in labelled), own)
     pods = {pod.ref: pod for pod in labelled if pod.ref.namespace == home}
-    if chosen is not None and chosen.selector:  # its pods need not have the chart's labels
+    if chosen is not None:  # its pods need not have the chart's labels
         # All models may be in this namespace, too, and this is read every few seconds.
         pods |= {pod.ref: pod for pod in _pods(cluster, namespace=home, label_selector=chosen.selector)}
     others = {str(one): one.image for one in deployments if one is not chosen and one.replicas}
-    elsewhere = (pod for pod in labelled if pod.ref.namespace != home and not pod.terminating)
-    others |= {str(pod.ref): pod.image for pod in elsewhere}
+    others |= {str(pod.ref): pod.image for pod in labelled if pod.ref.namespace != home}
     findings += [_unclear(f"{name} looks like an operator and runs") for name in others]
     lease = leases.everywhere(cluster, leases.OPERATOR_LEASE).get(home or "", Lease())
     # client-go's identity is the pod's name, an underscore and a uuid.
@@ -267,7 +265,7 @@ def scale(cluster: Cluster, operator: Operator, replicas: int, *, attempts: int 
     """
     current = operator.replicas
     for _ in range(attempts):
-        if current == replicas or (current > 0 and replicas > 0):
+        if bool(current) == bool(replicas):
             return
         ops = (
             # Not the resource version: each change of the status moves that, and to stop an operator is urgent.
@@ -277,11 +275,8 @@ def scale(cluster: Cluster, operator: Operator, replicas: int, *, attempts: int 
         with suppress(errors.TestFailed, errors.LostReply):
             cluster.patch(kinds.DEPLOYMENTS, operator.namespace, operator.deployment, ops, subresource="scale")
             return
-        found = _named(cluster, operator.namespace, operator.deployment)
-        if not found:
-            raise errors.NotFound(f"{operator} does not exist any more")
-        current = found[0].replicas
-    if current != replicas:
+        current = sum(one.replicas for one in _named(cluster, operator.namespace, operator.deployment))
+    if bool(current) != bool(replicas):
         raise errors.LostRace(
             f"{operator} has {current} replicas and could not be scaled to {replicas} in {attempts} attempts: "
             "something else keeps changing them (GitOps, an autoscaler?); pause it, then run again"
@@ -298,7 +293,7 @@ def is_same_operator(installed: Operator, was: OperatorBefore) -> bool:
 def _deployments(cluster: Cluster, flags: OperatorFlags) -> list[Operator]:
     """The Deployments that look like an operator, and the one that the user names."""
     named = _named(cluster, flags.namespace or "", flags.deployment) if flags.deployment is not None else ()
-    labelled = cluster.list(kinds.DEPLOYMENTS, Operator.of, label_selector=_CHART_LABELS)
+    labelled = cluster.list(kinds.DEPLOYMENTS, Operator.of, label_selector=_selector(OPERATOR_LABELS))
     return list({one.full_name: one for one in (*named, *labelled)}.values())
 
 
@@ -319,8 +314,7 @@ def _choose(
         chosen = [one for one in deployments if one.full_name == wanted]
         # A run may have been there before Grove moved; its Lease shows that.
         moved = all(one.namespace != flags.namespace for one in deployments)
-        was_there = not chosen and moved and flags.namespace in leases.everywhere(cluster, leases.OWN_LEASE)
-        if deployments and not chosen and not was_there:
+        if deployments and not chosen and not (moved and flags.namespace in leases.everywhere(cluster, OWN_LEASE)):
             raise errors.UsageError(
                 f"--operator {wanted}: there is no such Deployment; the operator seems to be "
                 f"{deployments[0].full_name}: correct --operator, or leave it out"
@@ -338,20 +332,9 @@ def _pods(cluster: Cluster, *, namespace: str | None = None, label_selector: str
     return [pod for pod in found if pod is not None]
 
 
-def _selector(selector: JSONObject) -> str:
-    """A Deployment's selector as a list request has it."""
-    labels = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    return ",".join([*labels, *map(_requirement, selector.get("matchExpressions") or ())])
-
-
-def _requirement(expression: JSONObject) -> str:
-    key, operator, values = str(expression["key"]), expression["operator"], ",".join(expression.get("values") or ())
-    alone = {"Exists": key, "DoesNotExist": f"!{key}"}  # the others are In and NotIn
-    return alone.get(operator, f"{key} {operator.lower()} ({values})")
-
-
-def _namespace(raw: JSONObject) -> str:
-    return str(raw["metadata"].get("namespace", ""))
+def _selector(labels: Mapping[str, str]) -> str:
+    """Labels as a list request has them. A Deployment's expressions are not read: that adds pods, and hides none."""
+    return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
 def _crashed(container: JSONObject) -> bool:
