@@ -14,10 +14,11 @@ from typing import Final
 from migrator import errors, kinds
 from migrator.cluster import Cluster
 from migrator.grove.objects import Ref
+from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 from migrator.planning.guards.operators import WEBHOOK
 from migrator.planning.model import pending
 from migrator.planning.patches import RESOURCES, Patch
-from migrator.run import leases, operator, webhooks
+from migrator.run import leases, operator
 from migrator.run.operator import is_same_operator
 from migrator.run.seen import Observation
 from migrator.words import first_of
@@ -42,7 +43,7 @@ def prove(cluster: Cluster, seen: Observation) -> None:
     texts = list(dict.fromkeys(map(str, rejections)))  # a webhook denies each kind alike
     if missing:
         rights = first_of(list(dict.fromkeys(missing)), _SHOWN)
-        texts.append(f"account {_account(cluster)} lacks the permission to {rights}: manifests/job.yaml has the role")
+        texts.append(f"this account lacks the permission to {rights}: manifests/job.yaml has the role")
     if rejections:
         found = errors.Refused("; ".join(texts))
         found.details = rejections[0].details
@@ -68,36 +69,23 @@ def _denials(
 def _other_writes(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable[[], object]]]:
     """What a run writes beside patches of Grove's objects: the right that it needs, and the dry run that shows it."""
     dry, installed, home = cluster.in_dry_run(), seen.operator, seen.found.home
-    replicas = _replicas_to_set(seen)
-    if installed is not None and replicas is not None:
+    if installed is not None and (replicas := _replicas_to_set(installed, seen)) is not None:
         right = f"patch {kinds.DEPLOYMENTS.qualified_name}/scale {installed.full_name}"
         yield right, partial(operator.scale, dry, installed, replicas)
     for name in (leases.OWN_LEASE, leases.OPERATOR_LEASE) if home is not None else ():
         right = f"get, create and patch {kinds.LEASES.qualified_name} {home}/{name}"
         yield right, partial(leases.try_to_write, cluster, home or "", name)
     for name in sorted({one.configuration for one in seen.to_open}):
-        right = f"get and patch {kinds.VALIDATING_WEBHOOK_CONFIGURATIONS.qualified_name} {name}"
-        yield right, partial(webhooks.try_to_open, dry, name)
+        right = f"get and patch {CONFIGURATIONS.qualified_name} {name}"
+        yield right, partial(dry.patch, CONFIGURATIONS, "", name, (kinds.Op("test", "/metadata/name", name),))
 
 
-def _replicas_to_set(seen: Observation) -> int | None:
+def _replicas_to_set(installed: operator.Operator, seen: Observation) -> int | None:
     """What the operator is scaled to: zero, or by a revert back to what it had; ``None`` if it stays as it is."""
-    installed = seen.operator
-    if installed is None or not installed.deployment:
-        return None
     if installed.replicas:
         return 0 if seen.options.stop_operator else None
     was = seen.record.operator if seen.record is not None and seen.options.revert else None
-    if was is None or seen.options.is_target(installed.image) or not is_same_operator(installed, was):
-        return None
-    return was.replicas
-
-
-def _account(cluster: Cluster) -> str:
-    try:
-        return webhooks.account_of(cluster) or "unknown"
-    except errors.MigratorError:
-        return "unknown"
+    return was.replicas if was is not None and is_same_operator(installed, was) else None
 
 
 def rejected(dry: Cluster, patches: Iterable[Patch]) -> Iterator[tuple[Patch, errors.Forbidden | errors.Rejected]]:

@@ -252,7 +252,7 @@ def test_six_readings_get_over_conflicts() -> None:
 
 
 def test_every_missing_right_is_told_at_once() -> None:
-    """W11: before anything is touched, with the account and where the role is."""
+    """W11: before anything is touched, with where the role is."""
     world = World()
     missing = {"pods", "podcliques", "deployments", "leases"}
     process = world.start(at=forbidding(lambda step: step.kind == "dry run" and step.target.split("/")[0] in missing))
@@ -266,7 +266,6 @@ def test_every_missing_right_is_told_at_once() -> None:
         "patch deployments.apps/scale grove-system/grove-operator",
         "patch leases.coordination.k8s.io grove-system/grove-migrator",
         "patch leases.coordination.k8s.io grove-system/grove-operator-leader-election",
-        "system:serviceaccount:grove-system:grove-migrator",
         "manifests/job.yaml",
     ):
         assert right in str(ending), right

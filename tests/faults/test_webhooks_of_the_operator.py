@@ -11,7 +11,21 @@ from migrator.cluster import LONGEST_WRITE
 from migrator.errors import Rejected, Unreachable
 from tests.cluster.webhooks import AUTHORIZER, GUARD, configuration
 from tests.faults import cluster
-from tests.faults.process import FAILED, KILLED, MOMENTS, REFUSED, STUCK, At, Ending, Moment, Step, kill, kill_at, when
+from tests.faults.process import (
+    FAILED,
+    KILLED,
+    MOMENTS,
+    REFUSED,
+    STUCK,
+    At,
+    Ending,
+    Moment,
+    Step,
+    kill,
+    kill_at,
+    raising,
+    when,
+)
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 NAMES = (GUARD[0], AUTHORIZER[0])
@@ -89,6 +103,15 @@ def test_with_the_flag_a_migration_and_its_revert_succeed(spreads: float, *, aut
     assert conditions(world) == []
 
 
+@pytest.mark.parametrize("authorizer", [False, True])
+def test_a_denial_that_outlasts_the_condition_is_a_refusal(*, authorizer: bool) -> None:
+    """The operator is given back, and no Job tries again: half a minute is enough for every API server."""
+    world = guarded(authorizer=authorizer)
+    assert "GM-202" in str(run(world, spreads=1e9, allow=ALLOW, code=REFUSED))
+    assert world.replicas == 1
+    assert conditions(world) == []
+
+
 def test_the_condition_is_added_after_our_record_and_before_the_stop() -> None:
     """So that a killed run shows that it was there, and nobody waits for an operator that is at zero."""
     met, opening = list[Step](), f"{CONFIGURATIONS.plural}/{NAMES[0]}"
@@ -112,6 +135,21 @@ def test_a_rerun_or_a_revert_removes_what_a_killed_run_left(moment: Moment, *, r
         run(world, allow=ALLOW, revert=revert)
         assert conditions(world) == [], number
         assert world.grove() in ((world.undone, world.before) if revert else (world.after,))
+
+
+def test_what_a_run_could_not_remove_is_removed_by_the_next() -> None:
+    """It has ended well but for that: nothing else is left to be done."""
+    world = guarded(authorizer=False)
+    closes = when(
+        lambda step: (
+            (step.resource, step.kind, step.moment) == (CONFIGURATIONS, "write", "before") and bool(conditions(world))
+        ),
+        raising(lambda: Unreachable("HTTP 503")),
+    )
+    run(world, closes, allow=ALLOW)
+    assert conditions(world)
+    run(world)
+    assert conditions(world) == []
 
 
 def test_what_a_run_left_that_died_after_our_first_look_is_removed() -> None:
@@ -162,18 +200,3 @@ def test_a_dry_run_adds_nothing() -> None:
     process.run(allow=ALLOW, dry_run=True)
     assert process.writes == []
     assert conditions(world) == []
-
-
-def test_a_server_that_drops_the_condition_is_told_before_the_stop() -> None:
-    """API servers before 1.28 do not know the field: nothing is changed."""
-    world = guarded(authorizer=False)
-
-    def drop(step: Step) -> None:
-        if step.resource == CONFIGURATIONS and step.moment == "after":
-            where = (CONFIGURATIONS, "", NAMES[0])
-            world.store.edit(*where, lambda body: body["webhooks"][0].pop("matchConditions", None))
-
-    ending = run(world, drop, allow=ALLOW, code=FAILED)
-    assert world.replicas == 1
-    assert world.record == ""
-    assert "1.28" in str(ending)
