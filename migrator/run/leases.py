@@ -19,11 +19,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from migrator import errors
-from migrator.cluster import FIELD_MANAGER, LONGEST_WRITE, Cluster
+from migrator.cluster import LONGEST_WRITE, Cluster
 from migrator.exact_json import JSONObject, integer
 from migrator.grove.objects import kubernetes_time
 from migrator.kinds import LEASES, Op
@@ -81,20 +81,19 @@ class Lease:
     spec: Mapping[str, Any] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     namespace: str = ""
-    written: datetime | None = None  # when we last wrote it, by the API server's clock
+    written: datetime | None = None  # when it was last written, by the API server's clock
 
     @classmethod
     def of(cls, raw: JSONObject) -> Lease:
         """The Lease in an answer, of which any part may be absent."""
         metadata = raw.get("metadata") or {}
-        ours = (one for one in metadata.get("managedFields") or () if one.get("manager") == FIELD_MANAGER)
-        times = [moment for one in ours if (moment := kubernetes_time(one.get("time"))) is not None]
+        written = (kubernetes_time(one.get("time")) for one in metadata.get("managedFields") or ())
         return cls(
             str(metadata.get("resourceVersion", "")),
             dict(raw.get("spec") or {}),
             dict(metadata.get("annotations") or {}),
             str(metadata.get("namespace", "")),
-            max(times, default=None),
+            max((moment for moment in written if moment is not None), default=None),
         )
 
     @property
@@ -134,12 +133,12 @@ def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
 def renewed_elsewhere(cluster: Cluster, home: str, context: Context) -> list[str]:
     """In which other namespaces an operator renews its Lease; if one may, this takes longer than it lets pass."""
     before = everywhere(cluster, OPERATOR_LEASE)
-    held = [one for one, was in before.items() if one != home and was.holder not in {"", PARKED}]
-    if not held:
+    before.pop(home, None)
+    if not before:
         return []
     context.rest(_RENEWED_WITHIN)
     now = everywhere(cluster, OPERATOR_LEASE)
-    return [one for one in held if one in now and now[one].spec != before[one].spec]
+    return [one for one, was in before.items() if one in now and now[one].spec != was.spec]
 
 
 def try_to_write(cluster: Cluster, namespace: str, name: str) -> None:
@@ -178,7 +177,6 @@ class Leases:
         self._quiet_until = dict[str, float]()  # by Lease: writes of its last holder may be late
         self._why_lost = self._why_late = ""
         self._seen: dict[str, tuple[Lease, float]] = {}  # others' Leases, and since when they are unchanged
-        self._last_time = datetime.min.replace(tzinfo=UTC)
         self._end_renewals: Callable[[], None] = lambda: None
         self._lock = threading.RLock()  # the renewals' thread and ours write one object
 
@@ -320,7 +318,7 @@ class Leases:
         sent = self._clock()
         self._due = sent + RETRY_EVERY
         try:
-            self._write(Op("add", "/spec/renewTime", self._later_time()), attempts=1)
+            self._write(Op("add", "/spec/renewTime", micro_time(self._context.now())), attempts=1)
             self._sent, self._due, self._why_late = sent, sent + RENEW_EVERY, ""
         except Exception as error:  # noqa: BLE001 - the next one may succeed, and who writes asks what is left
             self._why_late = errors.said(error)
@@ -388,11 +386,6 @@ class Leases:
 
     def _spec(self, before: Lease, holder: str, seconds: int) -> dict[str, Any]:
         """A new term; what else the Lease holds stays."""
-        moment = self._later_time()
+        moment = micro_time(self._context.now())
         times = {"leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
         return {**before.spec, "holderIdentity": holder, **times}
-
-    def _later_time(self) -> str:
-        """A time later than every one before: contenders see by the change that we are alive."""
-        self._last_time = moment = max(self._context.now(), self._last_time + timedelta(microseconds=1))
-        return micro_time(moment)

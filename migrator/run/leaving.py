@@ -230,7 +230,7 @@ def _held_hashes(seen: Observation) -> str:
 def _names_next_command(run: Session, error: BaseException) -> bool:
     """Whether the error itself names the command that is next, so that another one would contradict it."""
     if isinstance(error, errors.Refused):
-        return run.seen.other_migration or (bool(run.seen.witnesses) and run.options.flags.namespace is None)
+        return bool(run.seen.other_migration or (run.seen.witnesses and run.options.flags.namespace is None))
     return isinstance(error, errors.UsageError) and not isinstance(error, errors.InputError)
 
 

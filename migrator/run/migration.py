@@ -113,11 +113,10 @@ def _migrate(run: Session) -> None:
     refusal = run.seen.refused
     if refusal is not None and run.seen.open_record is None:
         raise refusal  # what a run that died has left is put in order, which needs our Lease
+    run.look_at_operators()  # after the sets, as these may be the work of a run that has died since the first look
     if refusal is None and _nothing_to_do(run):
-        run.look_at_operators()  # after the sets, as these may be the work of a run that has died since the first look
-        if _nothing_to_do(run):
-            run.log.info("nothing_to_do", sets=len(run.seen.trees))
-            return
+        run.log.info("nothing_to_do", sets=len(run.seen.trees))
+        return
     run.context.stage("proving")
     admission.prove(run.unfenced, run.seen)
     run.context.stage("locking")  # nothing is written without our own Lease
@@ -189,7 +188,7 @@ def _write_once(run: Session) -> bool:
     run.look_at_operators()
     if run.options.revert:
         run.keep_at_zero()
-    elif run.wrote and to_stop(run.seen):  # before the sets are read, which may take longer than an operator's start
+    elif to_stop(run.seen):  # before the sets are read, which may take longer than an operator's start
         run.fence()
     run.read()
     must_stop = run.seen.acts or (run.seen.wrong_operator and not run.wrote)

@@ -132,7 +132,7 @@ def _checked(record: Record) -> Record:
     flags = [record.revert, record.elects, record.repeats]
     for was in filter(None, (record.operator, record.stopped)):
         texts += [was.image, was.uid]
-        if type(was.replicas) is not int or was.replicas < 0:
+        if type(was.replicas) is not int:
             raise TypeError("replicas is no number")
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(flag, bool) for flag in flags):
         raise TypeError("a field is of a wrong type")

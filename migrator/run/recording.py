@@ -54,11 +54,11 @@ def _certain_scheme(seen: Observation) -> str:
     if seen.options.revert:
         return plans[0].target.name  # a revert writes the hashes of the source
     likely = release.scheme if release is not None else None
-    has_written = last is not None and (last.repeats or last.state is not State.STOPPING)
-    if last is not None and has_written:
-        likely = last.source_scheme
+    writer = last if last is not None and (last.repeats or last.state is not State.STOPPING) else None
+    if writer is not None:
+        likely = writer.source_scheme
     source = planner.certain_source(plans, seen.options.plan, likely)
-    return source.name if source is not None and (source == likely or not has_written) else ""
+    return source.name if source is not None and (source == likely or writer is None) else ""
 
 
 def _old_operator(

@@ -159,11 +159,6 @@ class Observation:
         """What Leases of ours in other namespaces show."""
         return [found for lease in self.elsewhere.values() if (found := _witness(lease)) is not None]
 
-    @property
-    def may_be_half_way_elsewhere(self) -> bool:
-        """Whether a run that is not followed from here may have written."""
-        return any(one.may_have_written for one in self.witnesses)
-
     @cached_property
     def has_new_hashes(self) -> bool:
         """Whether a set holds a hash of the plan's target that is not the source's too."""
@@ -198,19 +193,19 @@ class Observation:
         return release_in(self.operator.image) if self.operator is not None else None
 
     @property
-    def other_migration(self) -> bool:
-        """Whether the open record is of another target and may have written."""
-        return self.writing_record is not None and self.last_run is None
+    def other_migration(self) -> Record | None:
+        """The record of a run to another target that did not end and may have written."""
+        return self.writing_record if self.last_run is None else None
 
     def known(self, now: datetime) -> planner.Known:
         """What the planner is told beside the sets."""
-        run, is_other, installed = self.writing_record, self.other_migration, self.operator
+        run, installed = self.writing_record, self.operator
         at_rest = installed is not None and (installed.gone or self.parked)
         return planner.Known(
             now,
             self.release,
-            resumes=self.dirty and not is_other,
-            recorded=run.source_scheme if run is not None and not is_other else None,
+            resumes=self.dirty,
+            recorded=run.source_scheme if run is not None and run is self.last_run else None,
             begun=self.begun,
             half_way=run is not None,
             stopped=at_rest and not self.target_may_start,
@@ -232,8 +227,7 @@ class Observation:
         found += [*self.elsewhere_findings(), *self._of_operator()]
         allowed = operators.WEBHOOK.code in self.options.plan.allow
         found += webhooks.findings(self.blocking, self.account, allowed=allowed)
-        run = self.writing_record
-        if run is not None and self.other_migration:
+        if (run := self.other_migration) is not None:
             again = f"grove-migrator run {shlex.join(run.flags)} --stop-operator"
             remedy = f"finish it with `{again}`" + ("" if run.revert else f", or undo it with `{again} --revert`")
             found.append(operators.OPEN_RECORD.found(None, None, str(run), remedy))

@@ -105,13 +105,13 @@ class Session:
         # Hashes of the target beside no operator show a run that died, even if its record is gone.
         new = at_zero and not self.options.revert and self.seen.has_new_hashes
         dirty = run.state is State.WRITING if run is not None else self.seen.parked or new
-        self.seen = replace(self.seen, dirty=dirty or self.seen.may_be_half_way_elsewhere)
+        elsewhere = any(one.may_have_written for one in self.seen.witnesses)
+        self.seen = replace(self.seen, dirty=dirty or elsewhere)
 
     def judge_again(self) -> None:
-        """Judge by the sets, too; if only they show a run that died, plan again, to leave none of its sets out."""
-        was_dirty = self.seen.dirty
+        """Judge by the sets, too; if they show a run that died, plan again, to leave none of its sets out."""
         self.judge()
-        if self.seen.dirty and not was_dirty and self.options.plan.skip_refused:
+        if self.seen.dirty and self.options.plan.skip_refused:
             self.read()
 
     def look_behind_the_lock(self) -> None:
@@ -129,7 +129,7 @@ class Session:
         self.seen = look_around(self.unfenced, self.seen)
         moving = leases.renewed_elsewhere(self.unfenced, self.leases.namespace, self.context)
         for namespace, lease in self.seen.elsewhere.items():
-            if lease.holder and before.get(namespace, leases.Lease()).spec != lease.spec:
+            if before.get(namespace, leases.Lease()).spec != lease.spec:
                 raise errors.LeaseHeld(f"a run is under way in namespace {namespace}: wait for its end, or stop it")
         for finding in self.seen.elsewhere_findings(moving):
             if finding.severity is model.Severity.REFUSAL:

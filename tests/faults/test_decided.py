@@ -82,6 +82,16 @@ def test_of_two_runs_with_different_homes_one_sees_the_other(flags: OperatorFlag
     assert "a run is under way in namespace elsewhere" in str(ending)
 
 
+def test_a_run_that_finds_no_operator_asks_for_it() -> None:
+    """It is not known where the Lease is to be: nothing is changed."""
+    world = World(cluster.grown())
+    uninstall(world)
+    for _ in range(2):  # its pod is told to end, and ends
+        world.advance(10)
+    assert "name its Deployment with --operator" in str(world.run(code=NO_RECORD))
+    assert world.grove() == world.before
+
+
 # --- operators --------------------------------------------------------------------------------------------------------
 
 

@@ -12,8 +12,8 @@ from migrator.errors import NotAuthorised
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster
-from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, raising, when
-from tests.faults.steps import first, of_trees
+from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, raising, stopped, when
+from tests.faults.steps import finished, first, killed, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import World
 from tests.support.tables import table
@@ -144,6 +144,28 @@ def test_the_operator_of_the_old_hashes_is_no_target() -> None:
     assert world.replicas == 1
     assert world.grove() == world.before
     assert "--target-image" in str(ending)
+
+
+def half_written() -> World:
+    world = killed(world=World(cluster.grown()))
+    world.rewrite_record()
+    world.hand_lease_to("")
+    return world
+
+
+@table(
+    "made options",
+    ("There is no set.", (lambda: World([]), {})),
+    ("A revert.", (finished, {"revert": True})),
+    ("A rerun, of a run that died before it wrote.", (lambda: World(cluster.grown()).die(stopped), {})),
+    ("A rerun, of a run that died half-way, whose record is lost.", (half_written, {})),
+)
+def test_the_operator_of_the_target_may_run_already(made: Callable[[], World], options: dict[str, bool]) -> None:
+    """``--target-image`` is its image, and that is no mistake: it ends well."""
+    world, latest = made(), installation.image("latest")
+    world.upgrade(latest)
+    world.run(target_image=latest, **options)
+    assert world.grove() == (world.undone if options else world.after)
 
 
 def test_a_stop_that_arrives_late_does_not_undo_that_the_operator_was_given_back() -> None:
