@@ -223,6 +223,10 @@ GROUPS, CONDITIONS = "/spec/template/podCliqueScalingGroups/0", "/status/conditi
         (unscheduled(MEMBER), A11, RC1, [("GM-301", MEMBER[1])]),
     ),
     (
+        "What else is below its minimum takes nothing from the group.",
+        (unscheduled(MEMBER).at_zero(FRONT), A11, RC1, [("GM-301", FRONT), ("GM-301", MEMBER[1])]),
+    ),
+    (
         "A group that can spare none decides by its own state: this gang was ended already.",
         (unscheduled(MEMBER).put(*GROUP, "/spec/minAvailable", 2).put(*GROUP, CONDITIONS, ENDED), A11, RC1, []),
     ),

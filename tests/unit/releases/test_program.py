@@ -129,6 +129,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         made(lines("1.37", dict.fromkeys((API, MACHINERY), "v0.39.0\th1:new="))),
         "known here: it needs a newer grove-migrator, as the newest layout here is that of 1.37",
     ),
+    "older minor": (
+        made(lines("1.33", dict.fromkeys((API, MACHINERY), "v0.32.0\th1:old="))),
+        "known here: a newer grove-migrator may know it; if you know which k8s.io/api",
+    ),
     "workspace": (over("(devel)\t"), f"it has {API} (devel), and only v0.33.0 to"),
     "mixed minors": (
         made(lines("1.35", {API: NEWER, MACHINERY: "v0.34.99\th1:new="})),
