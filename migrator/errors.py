@@ -17,7 +17,7 @@ AGAIN, OR_REVERT = "Run the same command again", ", or add `--revert`"
 HALF_WAY: Final = f"{MAY_DIFFER} {STAY_AT_ZERO} {AGAIN}{OR_REVERT}"
 #: What a run in a pod adds: the Job does not know of a revert from elsewhere.
 DELETE_JOB: Final = ". Before a revert, delete the Job: its next attempt would migrate again"
-#: What is next where only an operator could end a refusal, for which every set must have its old hashes.
+#: What is next if only an operator could end a refusal, for which every set must have its old hashes.
 UNDO_FIRST: Final = "Undo the run with `--revert`, let the old operator end what blocks it, and run again"
 
 #: Makes a dump: pods and every kind of Grove that the cluster has. ``kubectl get`` fails for a kind that it lacks

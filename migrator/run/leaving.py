@@ -30,8 +30,8 @@ Step = Callable[[Session], None]
 _TIME_TO_LEAVE: Final = 60.0
 _TIME_TO_GO_BACK: Final = 600.0
 
-#: What exit code 6 says if no run of this cluster was seen: nothing could be read, or nothing but a Lease in another
-#: namespace, where anybody may write it, shows one.
+#: What exit code 6 says if only a Lease in another namespace, where anybody may write one, shows an earlier run, or if
+#: nothing could be read.
 _UNSEEN: Final = "If a run of yours may have left sets half-way, keep the operator at zero replicas."
 UNREAD: Final = f"{_UNSEEN} {errors.AGAIN}"
 
@@ -110,8 +110,8 @@ def _go_back(run: Session, error: BaseException, record: Record, revert: Step) -
 def _give_back(run: Session, error: BaseException, was: OperatorBefore | None, record: Record | None) -> HalfWay | None:
     """Start the operator that was stopped, and replace the open record; returns an error if it is another one now."""
     if was is not None and not run.restore(was):
-        now = f"No stored hash is changed, but the operator is at zero and not the one that was stopped ({was.image})"
-        return half_way(run, error, f"{now}. Start the old operator, or run again")
+        now = "No stored hash is changed, but no operator runs, and what is installed is not the one that was stopped"
+        return half_way(run, error, f"{now} ({was.image}). Start the old operator, or run again")
     run.let_operators_in()
     if run.seen.open_record is not None:
         run.save(record)
@@ -150,8 +150,8 @@ def _left_something(run: Session) -> bool:
 
 def _complete(run: Session, error: BaseException) -> bool:
     """Whether every value is as asked, so that only record and operator are to be put in order."""
-    plan, left = run.seen.plan, run.seen.open_record or run.seen.dirty or run.wrote
-    return bool(left) and not (pending(plan) or plan.refusals) and not isinstance(error, ForeignOperator | SetConflict)
+    plan, begun = run.seen.plan, run.seen.open_record or run.seen.dirty or run.wrote
+    return bool(begun) and not (pending(plan) or plan.refusals) and not isinstance(error, ForeignOperator | SetConflict)
 
 
 def _must_go_back(run: Session, error: BaseException, record: Record) -> bool:
@@ -195,16 +195,16 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
     if run.closed and run.leases.held and not isinstance(error, ForeignOperator):
         return LOCKED_OUT
     if _names_next_command(run, error):
-        is_here = record is not None or run.seen.parked or run.seen.has_new_hashes
-        is_here = is_here or not isinstance(error, errors.Refused)
+        is_here = record or run.seen.parked or run.seen.has_new_hashes or not isinstance(error, errors.Refused)
         return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}" if is_here else _UNSEEN
     reverts = run.options.revert or (record is not None and record.revert)
     if not reverts and _beside_target(run, record):
-        known = installed is not None and installed.deployment and run.options.is_target(installed.image)
-        start = f"`{installed.start_command}`" if installed is not None and known else "start it"
+        start = "start it"
+        if installed is not None and installed.deployment and run.options.is_target(installed.image):
+            start = f"`{installed.start_command}`"
         return (
-            "Run again once the cause is gone. Only if that cannot be, let the target's operator run, which recreates "
-            f"the pods of sets that are not migrated: {start}, and delete its Lease if that is parked"
+            "Remove the cause, and run again. Only if you cannot, let the target's operator run, which recreates the "
+            f"pods of sets that are not migrated: {start}, and delete its Lease if that is parked"
         )
     if not run.has_read_record:
         return UNREAD
@@ -212,19 +212,19 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
     again += "" if run.is_asked_to_revert else errors.OR_REVERT
     if run.seen.plan.waits_for_an_operator:  # until then, every rerun is refused
         again = errors.UNDO_FIRST
-    in_a_job = run.context.namespace is not None and not run.is_asked_to_revert
+    delete_job = errors.DELETE_JOB if run.context.namespace is not None and not run.is_asked_to_revert else ""
     held = _held_hashes(run.seen) if is_read else errors.MAY_DIFFER
-    return f"{held} {errors.STAY_AT_ZERO} {again}{errors.DELETE_JOB if in_a_job else ''}"
+    return f"{held} {errors.STAY_AT_ZERO} {again}{delete_job}"
 
 
 def _held_hashes(seen: Observation) -> str:
     """Which hashes the sets hold by the last reading."""
     sets = [(one.tree, one.hashes) for one in seen.plan.set_plans if one.hashes is not None]
     values = {pair.classify(item) for tree, pair in sets for item in stored_hashes(tree)}
-    begun, left = seen.has_new_hashes, Verdict.SOURCE in values
-    if not sets or Verdict.FOREIGN in values or begun == left:  # foreign: as of a template before an edit
+    holds_target, holds_source = seen.has_new_hashes, Verdict.SOURCE in values  # a revert's target is the old scheme
+    if not sets or Verdict.FOREIGN in values or holds_target == holds_source:  # foreign: of a template before an edit
         return errors.MAY_DIFFER
-    return f"No stored hash is {'a new' if begun == seen.options.revert else 'an old'} one."
+    return f"No stored hash is {'a new' if holds_target == seen.options.revert else 'an old'} one."
 
 
 def _names_next_command(run: Session, error: BaseException) -> bool:

@@ -232,7 +232,7 @@ def test_beside_the_targets_operator_that_is_the_way_on_and_its_price_is_said(ma
     users.begin_update(world)
     said = str(world.run(code=STUCK))
     costs = "let the target's operator run, which recreates the pods of sets that are not migrated"
-    assert f"Run again once the cause is gone. Only if that cannot be, {costs}" in said, said
+    assert f"Remove the cause, and run again. Only if you cannot, {costs}" in said, said
     assert "at zero" not in said, said
 
 
@@ -253,7 +253,7 @@ def test_after_an_edit_in_mid_run_the_same_command_is_no_advice(*, dry_run: bool
 
 
 def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
-    """Another Grove runs in a namespace of its own: GM-205 names the way, which is --operator."""
+    """Another Grove runs in a namespace of its own: GM-205 names the remedy, which is --operator."""
     world = killed(world=World(cluster.grown()))
     world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True))
     said = str(world.run(code=STUCK))
@@ -272,7 +272,7 @@ def test_beside_a_strange_lease_an_operator_that_runs_need_not_stop() -> None:
 
 
 def test_beside_a_dead_run_to_another_target_nobody_is_told_to_let_the_operator_run() -> None:
-    """The operator of this target is started and does not know that one's hashes: GM-205 alone names the way."""
+    """The operator of this target is started and does not know that one's hashes: GM-205 alone names the remedy."""
     world = killed(world=World(cluster.grown()))
     world.deploy(replicas=1, image=installation.image("v0.1.0-alpha.3"))
     said = str(world.run(target="legacy-1.33", code=STUCK))
