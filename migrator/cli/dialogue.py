@@ -120,22 +120,22 @@ def ending(cluster: Cluster, result: context.RunResult, options: context.RunOpti
     is_migrated = result.patches or any(one.state is SetState.DONE for one in result.plan.set_plans)
     if old is not None and table.release_in(old.image) is not None and not up and is_migrated:
         state += " Do not start this release again: it recreates every pod that has a new hash."
-    is_next = operator is not None and bool(operator.deployment) and options.is_upgraded(operator.image)
-    commands = _crd_steps(cluster, target, only_missing=is_next)
+    is_installed = operator is not None and bool(operator.deployment) and options.is_upgraded(operator.image)
+    commands = _crd_steps(cluster, target, only_missing=is_installed)
     release, namespace = _helm_release(operator)
-    if not is_next:
+    if not is_installed:
         version = f"--version {target.chart_version} --reset-then-reuse-values"
         commands += (f'helm upgrade {release} "$CHART" -n {namespace} {version}',)
     elif operator is not None and not up:
         commands += (operator.start_command,)
-    is_named = options.target_image is not None or (target.builds and not given("to_binary"))
-    image = "" if is_named else ' --target-image "$IMAGE"'
+    is_recognised = options.target_image is not None or (target.builds and not given("to_binary"))
+    image = "" if is_recognised else ' --target-image "$IMAGE"'
     verify = f"{next_command('verify', *target_flags)}{image} --after-upgrade --wait 5m"
     return Ending(state, (*commands, verify))
 
 
 def _after_revert(cluster: Cluster, result: context.RunResult, options: context.RunOptions) -> tuple[str, ...]:
-    """What is next after a revert: the old operator runs, can be started, or must be brought back."""
+    """The commands that are next after a revert: the old operator runs, can be started, or must be brought back."""
     operator, source = result.operator, options.plan.source or result.plan.source
     old = _if_old(operator, options)
     installed = table.release_in(old.image if old is not None else result.reverted_to)
@@ -154,7 +154,7 @@ def _after_revert(cluster: Cluster, result: context.RunResult, options: context.
 def _crd_steps(cluster: Cluster, build: table.Named | None, *, only_missing: bool) -> tuple[str, ...]:
     """The commands that replace the CRDs by those of the build that comes next, or comes back.
 
-    ``only_missing``: none if it can start without them.
+    ``only_missing``: none if an operator of that build can start without them.
     """
     served = _served(cluster)
     if build is None or (only_missing and not any(crds.problems_of(build, served))):

@@ -36,7 +36,7 @@ class Credentials:
         self._renew()
 
     def renew(self, refused: Access, what: str) -> None:
-        """Read them again after a request, which ``what`` names, was refused; another thread may have tried to already.
+        """Read them again after a request, which ``what`` names, was refused, unless another thread has tried that.
 
         Raises ``NotAuthorised`` if they cannot be read again.
         """
@@ -45,7 +45,7 @@ class Credentials:
                 try:
                     self._renew()
                 except (UsageError, NotAuthorised) as error:
-                    # A request that is under way with these is refused, too, and a plugin may ask a person each time.
+                    # Another object: requests under way with the refused one start no plugin, which may ask a person.
                     self.access = replace(refused)
                     raise NotAuthorised(f"{what}: the credentials cannot be renewed: {error}") from error
 

@@ -1,8 +1,8 @@
 """The CRDs of Grove that cannot be served beside each other, and the commands that change them (GM-312). Pure.
 
 A short name belongs to one kind of an API group. A CRD that claims a name that is taken is not established, so the
-API server does not serve it and discovery does not show it (Kubernetes ``apiextensions-apiserver/pkg/controller/status/
-naming_controller.go``). Helm deletes no CRD, so that of a former kind stays.
+API server does not serve it and discovery does not show it (Kubernetes, ``apiextensions-apiserver/pkg/controller``:
+``status/naming_controller.go``). Helm never deletes a CRD, so that of a former kind stays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLASHING: Final = KnownIssue(
     title="Two CRDs claim one short name",
     effect="while the old CRD exists, the API server does not serve the new one, without which the next operator exits",
     source="Grove issue 801, fixed by PR 812",
-    remedy="delete the CRD of the release that you leave, with the command of the advice",
+    remedy="delete the CRD of the release that you leave, with the command that `plan` prints",
     confidence="tried with both operators",
 )
 #: The API group of both kinds.
@@ -61,10 +61,10 @@ def topology_kind(build: str) -> TopologyKind | None:
     return next((kind for kind in reversed(TOPOLOGY_KINDS) if not is_before(build, kind.since)), None)
 
 
-def _needed(
+def _needed_and_clashing(
     target: Named, served: Mapping[str, str] | None, sources: Collection[str] = ()
 ) -> tuple[TopologyKind | None, TopologyKind | None]:
-    """The kind that the target needs, ``None`` if its builds differ, and one that is there and has its short name.
+    """The kind that the target needs, ``None`` if its builds differ, and another one that is there with its short name.
 
     ``served`` are the plurals of a cluster by short name. Without it, for a dump, the ``sources`` that may be running
     show what is there.
@@ -73,25 +73,25 @@ def _needed(
     if served is not None:
         there = {kind for kind in TOPOLOGY_KINDS if served.get(kind.short_name) == kind.plural}
     needed = kinds.pop() if len(kinds) == 1 else None
-    clashing = (one for one in there if one and needed and one.short_name == needed.short_name and one != needed)
-    return needed, next(clashing, None)
+    others = (one for one in there if one and needed and one != needed and one.short_name == needed.short_name)
+    return needed, next(others, None)
 
 
 def advise(target: Named, served: Mapping[str, str] | None, sources: Collection[str] = ()) -> Iterator[Advice]:
-    """The known issue, if the CRD that the target needs clashes with one that is there; see :func:`_needed`."""
-    needed, present = _needed(target, served, sources)
-    if needed is not None and present is not None:
+    """The known issue, if the CRD that the target needs clashes with one that is there; see `_needed_and_clashing`."""
+    needed, clashing = _needed_and_clashing(target, served, sources)
+    if needed is not None and clashing is not None:
         remedy = (
             "once `run` has ended with 0, save its objects, delete it with them, and recreate by hand those that "
-            f"you need, as {needed.kind}: `{removal(present)}`"
+            f"you need, as {needed.kind}: `{removal(clashing)}`"
         )
-        yield CLASHING.advice(Ref("CustomResourceDefinition", "", present.crd), remedy=remedy)
+        yield CLASHING.advice(Ref("CustomResourceDefinition", "", clashing.crd), remedy=remedy)
 
 
 def removal(kind: TopologyKind) -> str:
     """The command that saves the objects of a kind, and then deletes its CRD and with it these objects.
 
-    It appends to the file: whoever types it again, when nothing is left to save, keeps what is in it.
+    It appends to the file: if it is run again, when nothing is left to save, what is in it stays.
     """
     return f"kubectl get {kind.crd} -o yaml >> {kind.plural}.yaml && kubectl delete crd {kind.crd}"
 
@@ -110,8 +110,8 @@ def application(version: str) -> str:
 
 def steps(target: Named, served: Mapping[str, str]) -> tuple[str, ...]:
     """The commands between a run and an operator of the target, on a cluster that serves these kinds."""
-    _, present = _needed(target, served)
-    return (*([removal(present)] if present is not None else []), application(target.chart_version))
+    _, clashing = _needed_and_clashing(target, served)
+    return (*([removal(clashing)] if clashing is not None else []), application(target.chart_version))
 
 
 def problems_of(target: Named, served: Mapping[str, str]) -> Iterator[Problem]:
@@ -119,13 +119,13 @@ def problems_of(target: Named, served: Mapping[str, str]) -> Iterator[Problem]:
 
     It stays so while another CRD has its short name.
     """
-    needed, present = _needed(target, served)
+    needed, clashing = _needed_and_clashing(target, served)
     if needed is None or needed.plural in served.values():
         return
     why, remedy = "", "Apply its CRDs"
-    if present is not None:
-        why = f" while {present.crd} has its short name {present.short_name}"
+    if clashing is not None:
+        why = f" while {clashing.crd} has its short name {clashing.short_name}"
         remedy = f"Delete that CRD, apply the new ones, and recreate its objects by hand ({CLASHING.code})"
     message = f"{needed.crd} is not served{why}, so the operator exits at its start. {remedy}"
     ref = Ref("CustomResourceDefinition", "", needed.crd)
-    yield Problem(ref, None, message, settles=present is None, commands=steps(target, served))
+    yield Problem(ref, None, message, settles=clashing is None, commands=steps(target, served))

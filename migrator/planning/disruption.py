@@ -120,8 +120,8 @@ def whole_units(token: object) -> int:
 def _count(tree: objects.Tree, *found: Iterable[tuple[objects.PodClique, objects.Pod]]) -> Disruption:
     """These pods, each once, but for those that go whatever happens: they, or their PodCliques, are being deleted.
 
-    A finished pod counts, too. Grove compares its label as any other's and never asks for its phase
-    (``computeUpdateWork``; those before alpha.7 leave it if its PodClique is standalone), so a finished job runs again.
+    A finished pod counts with its GPUs, because it runs again: Grove compares its label as any other's and never asks
+    for its phase (``computeUpdateWork``; operators before alpha.7 leave it if its PodClique is standalone).
     """
     staying = {clique.ref.uid for clique in tree.staying}
     pairs = ((clique, pod) for clique, pod in chain(*found) if not pod.terminating and clique.ref.uid in staying)

@@ -59,7 +59,7 @@ class Named:
 
     @property
     def chart_version(self) -> str:
-        """The version of Grove's chart that installs it, for a shell; a build of the main branch has no chart."""
+        """The version of Grove's chart that installs it, for a shell: ``$VERSION`` if no chart has its name."""
         return '"$VERSION"' if self.release is None or self.release.from_main else self.release.name
 
     def __str__(self) -> str:

@@ -37,12 +37,12 @@ def outlook_text(outlook: Outlook, targets: Sequence[Target], newer: Sequence[st
 def _unfinished(outlook: Outlook) -> str:
     """How far a run got that did not end, and what is next."""
     stay = "" if outlook.running else f"{errors.STAY_AT_ZERO} "
-    orelse = "" if "--revert" in outlook.resumes else errors.OR_REVERT
-    return words.wrapped(f"{_progress(outlook.reached)}{stay}Run the next command{orelse}.")
+    or_revert = "" if "--revert" in outlook.resumes else errors.OR_REVERT
+    return words.wrapped(f"{_progress(outlook.reached)}{stay}Run the next command{or_revert}.")
 
 
 def _progress(plan: model.Plan | None) -> str:
-    """How many sets are migrated by the plan of the run's upgrade, as a sentence; empty if none is, as in a revert."""
+    """How many sets are migrated, by the plan to the run's target, as a sentence; empty if none is."""
     sets = plan.set_plans if plan is not None else ()
     done = sum(one.state is model.SetState.DONE for one in sets)
     return f"{done:,} of {words.count(len(sets), 'set')} {'is' if done == 1 else 'are'} migrated. " if done else ""

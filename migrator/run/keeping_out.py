@@ -34,9 +34,9 @@ def kept_out(
 ) -> Iterator[None]:
     """Stop it at once, and every second again while the block runs, in a thread that changes nothing but its scale.
 
-    What fails is tried again, and what is left of it is seen after the reading.
+    A look or a stop that fails is repeated; an operator that still runs after the block is seen by the next look.
     """
-    over = threading.Event()  # a look may outlast the block, and one that is started then is none of these
+    over = threading.Event()  # a look may outlast the block, and an operator that is started after that may run
 
     def keep(look: Callable[[], Found]) -> None:
         with suppress(Exception):
@@ -49,6 +49,6 @@ def kept_out(
         keep(lambda: seen.found)
         end = context.repeat(lambda: keep(find), LOOK_OFTEN)
         yield
-    finally:  # Ctrl-C may come while the thread starts: then it looks on, and stops nothing
+    finally:  # if Ctrl-C comes while the thread starts, that looks until the process ends, and stops nothing
         over.set()
         end()

@@ -131,7 +131,7 @@ def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
 
 
 def renewed_elsewhere(cluster: Cluster, home: str, context: Context) -> list[str]:
-    """In which other namespaces an operator renews its Lease; if one may, this takes longer than it lets pass."""
+    """The other namespaces in which an operator renews its Lease; if one has such a Lease, this waits for a renewal."""
     before = everywhere(cluster, OPERATOR_LEASE)
     before.pop(home, None)
     if not before:

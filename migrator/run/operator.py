@@ -93,7 +93,7 @@ class Operator:
     """An installation, as it was found."""
 
     namespace: str
-    deployment: str  # empty where pods run without one
+    deployment: str  # empty if pods run without one
     replicas: int
     image: str
     pods: tuple[OperatorPod, ...] = ()
@@ -137,7 +137,7 @@ class Operator:
 
     @property
     def evidence(self) -> str:
-        """What shows that it is there: a pod by name, or else its description."""
+        """What shows that it is there: a pod by name, otherwise its description."""
         return str(self.pods[0]) if self.pods else self.description
 
     @property
@@ -152,12 +152,12 @@ class Operator:
 
     @property
     def start_command(self) -> str:
-        """The command that starts it where it is at zero."""
+        """The command that starts it if it is at zero."""
         return f"kubectl scale {self.in_a_command} --replicas=1"
 
     @property
     def in_a_command(self) -> str:
-        """The Deployment as kubectl is given it in a shell."""
+        """The Deployment as arguments of kubectl, for a shell."""
         return f"{shlex.quote(f'deployment/{self.deployment}')} -n {shlex.quote(self.namespace)}"
 
     @property
@@ -170,9 +170,9 @@ class Operator:
 class Found:
     """The operator, and findings about it. ``home`` is where our Lease and record are kept, if that is known.
 
-    It is not where Deployments in several namespaces may be the operator and none is named: whoever makes one must not
-    choose the record. ``parked``: the operator's Lease is. ``others`` are the images of other operators that run, by
-    what they are: each of them acts, whatever we hold.
+    It is not known if Deployments in several namespaces may be the operator and none is named: whoever makes one must
+    not choose the record. ``parked``: the operator's Lease is parked. ``others`` are the images of other operators that
+    run, by the name of their Deployment or pod: each of them acts, whatever Lease we hold.
     """
 
     home: str | None = None
@@ -191,8 +191,8 @@ class Found:
 def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own: str | None = None) -> Found:
     """Find the installation.
 
-    ``home`` is its namespace once that is settled: one elsewhere is another one. ``own`` is the namespace of our pod,
-    which is the home where no operator shows another. Raises :class:`~migrator.errors.UsageError` for a named
+    ``home`` is its namespace once that is settled: one elsewhere is another operator. ``own`` is the namespace of our
+    pod, which is the home if no operator shows another one. Raises :class:`~migrator.errors.UsageError` for a named
     Deployment that does not exist while another one looks like the operator, and
     :class:`~migrator.errors.NotAuthorised` if a permission is missing: what cannot be read does not count as absent.
     """
@@ -333,7 +333,7 @@ def _pods(cluster: Cluster, *, namespace: str | None = None, label_selector: str
 
 
 def _selector(labels: Mapping[str, str]) -> str:
-    """Labels as a list request has them. A Deployment's expressions are not read: that adds pods, and hides none."""
+    """A list request's selector. Without a Deployment's expressions it may count more pods, but never misses one."""
     return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
@@ -347,7 +347,7 @@ def _crashed(container: JSONObject) -> bool:
 
 
 def _image(pod_spec: JSONObject) -> str:
-    """The operator's image: its own container's, or else the first one's."""
+    """The operator's image: that of the container with its name, otherwise of the first one."""
     containers = pod_spec["containers"]
     named = (container for container in containers if container["name"] == OPERATOR_CONTAINER)
     return words.as_name(str(next(named, containers[0])["image"]))

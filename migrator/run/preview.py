@@ -65,11 +65,11 @@ def first_look(
 
 
 def _resumes(seen: Observation, reached: model.Plan | None) -> tuple[str, ...]:
-    """The flags that end a run that did not end, or that died right before it gave the operator's Lease back.
+    """The flags that finish or undo a run that did not end, or died right before it gave the operator's Lease back.
 
-    That one has left every set migrated. If one is not, others have changed it since: the same run would be refused, or
-    migrate to a target that is not wanted any more. A run that stays refused until an operator has worked is undone,
-    because that needs the old hashes; not beside an operator of the target, as the run itself tells.
+    The latter has migrated every set. If one is not migrated, others have changed it since: the same run would be
+    refused, or migrate to a target that nobody wants any more. A run that is refused until the old operator has worked
+    is undone, because that one needs the old hashes; but never beside an operator of the target, which needs the new.
     """
     all_done = reached is not None and all(one.state is model.SetState.DONE for one in reached.set_plans)
     run = seen.record if seen.parked and all_done else seen.open_record

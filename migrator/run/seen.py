@@ -80,8 +80,8 @@ class Observation:
     def elects(self) -> bool:
         """Whether the operator waits for its Lease, as far as it is known.
 
-        Beside a parked Lease nothing shows it; the run that parked it has recorded what it saw. One that is installed
-        later may elect none.
+        While its Lease is parked nothing shows that; the run that parked it has recorded what it saw. An operator that
+        is installed later may not wait for it.
         """
         run, installed = self.record, self.operator
         unseen = installed is None or not installed.pods
@@ -145,13 +145,13 @@ class Observation:
 
     @property
     def openable(self) -> frozenset[str]:
-        """The names of the webhooks whose denials do not refuse: ``--allow GM-202`` lets a run leave itself out."""
+        """The names of webhooks whose denials do not refuse a run: with ``--allow GM-202`` it exempts its account."""
         allowed = operators.WEBHOOK.code in self.options.plan.allow
         return webhooks.names(self.webhooks) if allowed else frozenset()
 
     @property
     def to_open(self) -> list[Webhook]:
-        """The webhooks out of which the run leaves itself before it stops the operator."""
+        """The webhooks from which the run exempts its account before it stops the operator."""
         return self.blocking if self.openable else []
 
     @property
@@ -182,14 +182,14 @@ class Observation:
 
     @property
     def release(self) -> str | None:
-        """The release of the operator that runs, where its image names one."""
+        """The release of the operator that runs, if its image names one."""
         releases = {release_in(image) for image in (self.operator.images if self.operator else ())}
         (release,) = releases if len(releases) == 1 else (None,)
         return release.name if release else None
 
     @property
     def installed_release(self) -> Release | None:
-        """The release of the operator's Deployment, also at zero, where its image names one."""
+        """The release of the operator's Deployment, also at zero, if its image names one."""
         return release_in(self.operator.image) if self.operator is not None else None
 
     @property
@@ -198,7 +198,7 @@ class Observation:
         return self.writing_record if self.last_run is None else None
 
     def known(self, now: datetime) -> planner.Known:
-        """What the planner is told beside the sets."""
+        """What the planner must know besides the sets."""
         run, installed = self.writing_record, self.operator
         at_rest = installed is not None and (installed.gone or self.parked)
         return planner.Known(
@@ -310,14 +310,14 @@ def look_at_records(cluster: Cluster, seen: Observation) -> tuple[list[Record], 
 
 
 def look_around(cluster: Cluster, seen: Observation) -> Observation:
-    """What no run reads again and again: other namespaces' Leases, and the webhooks."""
+    """Read what a run does not read at every look: other namespaces' Leases, and the webhooks."""
     elsewhere = leases.everywhere(cluster, leases.OWN_LEASE)
     elsewhere.pop(seen.found.home or "", None)
     return look_at_webhooks(cluster, replace(seen, elsewhere=elsewhere))
 
 
 def look_at_webhooks(cluster: Cluster, seen: Observation) -> Observation:
-    """The webhooks, and who we are if one of them may be in our way."""
+    """Read the webhooks, and the name of our account if one of them may be in our way."""
     found = changing.read(cluster)
     account = changing.account_of(cluster) if any(one.fails_closed and one.matches_us for one in found) else ""
     return replace(seen, webhooks=found, account=account)
@@ -337,7 +337,7 @@ def _witness(lease: Lease) -> Witness | None:
 
 
 def check_there(snapshot: objects.Snapshot, seen: Observation) -> None:
-    """Raise ``ClusterError`` where an absence of sets is not believed: one wrong answer must not look like success."""
+    """Raise ``ClusterError`` if sets that are absent must be there: one wrong answer must not look like success."""
     if not snapshot.installed and (seen.operator is not None or seen.record is not None):
         what = "there is an operator" if seen.operator is not None else "there is a record of a run"
         raise errors.ClusterError(f"the API server does not know podcliquesets.grove.io, although {what}")

@@ -1,6 +1,6 @@
-"""Our account is left out of webhooks of the operator while it is at zero, with ``--allow GM-202``.
+"""With ``--allow GM-202`` a run exempts its account from webhooks of the operator while that is at zero.
 
-A run adds one ``matchCondition``, which names our account and nobody else, and takes it away at its end.
+It adds one ``matchCondition``, which names its account and nobody else, and removes it at its end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def account_of(cluster: Cluster) -> str:
 
 
 def open_for(cluster: Cluster, account: str, to_open: Iterable[webhooks.Webhook]) -> None:
-    """Add our condition to webhooks; a stale one of another account is replaced."""
+    """Add our condition to webhooks, or replace the one that a run of another account has left."""
     for name in dict.fromkeys(one.configuration for one in to_open):
         _change(cluster, name, lambda one: webhooks.adding(one, account))
 
