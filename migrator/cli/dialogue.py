@@ -1,4 +1,4 @@
-"""What a run shows beside its plan: where and how it will take place, the question, and the next steps at its end."""
+"""What a run shows besides its plan: where and how it will take place, the question, and the next steps at its end."""
 
 from __future__ import annotations
 

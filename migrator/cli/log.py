@@ -79,7 +79,7 @@ def logger(
 
 
 def write_failure(error: MigratorError, *, log_format: str | None = None) -> None:
-    """Print on stderr why a command ends: a sentence for people, else a JSON object.
+    """Print on stderr why a command ends: a sentence for people, otherwise a JSON object.
 
     ``log_format`` is the session's; it must be given once the command has ended.
     """

@@ -228,7 +228,7 @@ class Transport:
         return limit * _CONNECTING, limit * (1 - _CONNECTING)
 
     def _unanswered(self, request: Request, error: http.HTTPError, proxy: Url | None) -> str:
-        """What went wrong without an answer, if the request may be sent again; else raises what it ends with."""
+        """What went wrong without an answer, if the request may be sent again; otherwise raises its error."""
         host = f"{self.server} through the proxy {proxy.scheme}://{proxy.netloc}" if proxy else self.server
         text = _explain(error)
         if isinstance(error, http.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):

@@ -1,4 +1,4 @@
-"""The CRDs of Grove that cannot be served beside each other, and the commands that change them (GM-312). Pure.
+"""The CRDs of Grove that cannot be served at the same time, and the commands that change them (GM-312). Pure.
 
 A short name belongs to one kind of an API group. A CRD that claims a name that is taken is not established, so the
 API server does not serve it and discovery does not show it (Kubernetes, ``apiextensions-apiserver/pkg/controller``:

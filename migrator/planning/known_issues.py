@@ -70,7 +70,7 @@ def _partly_scheduled(tree: objects.Tree) -> Iterator[objects.GroveObject]:
 
 
 def _replica_at_zero(tree: objects.Tree) -> Iterator[objects.Tree]:
-    """The PodGangMap loses its entries (Grove PR 778: ``podgangmap/steadystate.go:removeEmptyEntries``)."""
+    """The PodGangMap loses that replica's entries (Grove PR 778: ``podgangmap/steadystate.go:removeEmptyEntries``)."""
     up = {member.set_index for member in tree.children if member.spec.get("replicas") != 0}
     if tree.pcs.spec.get("replicas") and not up.issuperset(member.set_index for member in tree.children):
         yield tree
@@ -351,7 +351,7 @@ def _concerning(sources: tuple[str, ...], targets: tuple[str, ...]) -> Sequence[
 
 
 def _sources(plan: model.SetPlan, options: PlanOptions, running: str | None) -> tuple[str, ...]:
-    """The builds that may be running: the one that was seen or named, else all that compute the set's stored hash."""
+    """The builds that may be running: the one seen or named, otherwise all that compute the set's stored hash."""
     if running is not None:
         return (running,)
     if options.source is not None:

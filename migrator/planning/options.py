@@ -29,7 +29,7 @@ class PlanOptions:
 
     @property
     def candidates(self) -> tuple[Scheme, ...]:
-        """The schemes that the stored values may have, beside the target's."""
+        """The schemes that the stored values may have, besides the target's."""
         return schemes.all_schemes() if self.source is None else (self.source.scheme,)
 
     def selects(self, pcs: PodCliqueSet) -> bool:

@@ -67,7 +67,7 @@ def _denials(
 
 
 def _other_writes(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What a run writes beside patches of Grove's objects: the right that it needs, and the dry run that shows it."""
+    """What a run writes besides patches of Grove's objects: the right that it needs, and the dry run that shows it."""
     dry, installed, home = cluster.in_dry_run(), seen.operator, seen.found.home
     if installed is not None and (replicas := _replicas_to_set(installed, seen)) is not None:
         right = f"patch {kinds.DEPLOYMENTS.qualified_name}/scale {installed.full_name}"

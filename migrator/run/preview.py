@@ -137,7 +137,7 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
             seen = replace(seen, record=next(reversed(records), None))
         with _permitted(operators.WEBHOOK, not_checked):
             seen = look_at_webhooks(cluster, seen)
-    if options.namespace is None:  # else the sets of the record may be elsewhere
+    if options.namespace is None:  # otherwise the sets of the record may be elsewhere
         check_there(snapshot, seen)
     return _Read(snapshot, seen, tuple(not_checked), now(), cluster.short_names(crds.GROUP))
 

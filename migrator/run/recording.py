@@ -64,7 +64,7 @@ def _certain_scheme(seen: Observation) -> str:
 def _old_operator(
     seen: Observation, record: Record, *, untouched: bool, has_just_stopped: bool
 ) -> OperatorBefore | None:
-    """The Deployment of the old hashes: the one that was stopped, if it certainly is, or else the recorded one.
+    """The Deployment of the old hashes: the one that was stopped, if it certainly is, otherwise the recorded one.
 
     ``untouched``: no run has written yet.
     """

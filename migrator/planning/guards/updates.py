@@ -219,7 +219,7 @@ def _missing(tree: objects.Tree, replicas: Iterable[int]) -> Iterator[tuple[obje
 
 
 def _updating(pcs: objects.PodCliqueSet) -> Sequence[int]:
-    """The indices of the replicas that an open update of the set works on: those that it names, or else all.
+    """The indices of the replicas that an open update of the set works on: those that it names, otherwise all.
 
     ``currentlyUpdating`` is an object in ``rollingUpdateProgress`` and a list in ``updateProgress``. An entry that has
     ended stays until the operator goes on to the next replica.
