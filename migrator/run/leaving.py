@@ -62,7 +62,7 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
 
 def _has_begun(run: Session) -> bool:
     """Whether there may be something to put in order, of this run or of an earlier one."""
-    return run.seen.open_record is not None or run.wrote or run.stops > 0
+    return run.seen.open_record is not None or run.wrote
 
 
 def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> BaseException | None:
@@ -222,7 +222,7 @@ def _held_hashes(seen: Observation) -> str:
     sets = [(one.tree, one.hashes) for one in seen.plan.set_plans if one.hashes is not None]
     values = {pair.classify(item) for tree, pair in sets for item in stored_hashes(tree)}
     holds_target, holds_source = seen.has_new_hashes, Verdict.SOURCE in values  # a revert's target is the old scheme
-    if not sets or Verdict.FOREIGN in values or holds_target == holds_source:  # foreign: of a template before an edit
+    if Verdict.FOREIGN in values or holds_target == holds_source:  # foreign: of a template before an edit
         return errors.MAY_DIFFER
     return f"No stored hash is {'a new' if holds_target == seen.options.revert else 'an old'} one."
 
