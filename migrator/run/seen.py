@@ -152,7 +152,7 @@ class Observation:
     @property
     def to_open(self) -> list[Webhook]:
         """The webhooks from which the run exempts its account before it stops the operator."""
-        return self.blocking if self.openable else []
+        return [one for one in self.blocking if one.configuration in webhooks.OPENED] if self.openable else []
 
     @property
     def witnesses(self) -> list[Witness]:

@@ -9,6 +9,7 @@ import pytest
 from migrator import kinds
 from migrator.cluster import LONGEST_WRITE
 from migrator.errors import Rejected, Unreachable
+from migrator.run.leases import OWN_LEASE
 from tests.cluster.webhooks import AUTHORIZER, GUARD, configuration
 from tests.faults import cluster
 from tests.faults.process import (
@@ -200,3 +201,16 @@ def test_a_dry_run_adds_nothing() -> None:
     process.run(allow=ALLOW, dry_run=True)
     assert process.writes == []
     assert conditions(world) == []
+
+
+def test_a_webhook_that_is_not_groves_is_never_edited() -> None:
+    """No rerun would put it back; it appears right before the stop, when no plan refuses it any more."""
+    world, name = guarded(), "somebodys-webhook"
+    appears = when(
+        lambda step: (step.name, step.kind) == (OWN_LEASE, "write"),
+        lambda _: world.store.put(configuration(name, "pods.example.test")),
+        times=1,
+    )
+    process = world.start(at=answering(world, more=appears))
+    process.run(allow=ALLOW, code=None)
+    assert name not in {step.name for step in process.writes}
