@@ -103,6 +103,10 @@ class KubeCluster:
                     items.append(project(item))
             except errors.Expired:
                 continue
+            except KeyError as error:
+                raise errors.ClusterError(
+                    f"{request.what}: an object lacks what every API server writes; is a proxy in the way?"
+                ) from error
             return tuple(items)
         raise errors.Unreachable(
             f"{request.what}: the list expired {MAX_LIST_STARTS} times before its last page; the API server keeps "

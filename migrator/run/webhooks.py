@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from migrator.cluster import Cluster
-from migrator.errors import NotFound
+from migrator.errors import ClusterError, NotFound
 from migrator.kinds import SELF_SUBJECT_REVIEWS, Op
 from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 from migrator.planning import webhooks
@@ -23,7 +23,11 @@ def read(cluster: Cluster) -> tuple[webhooks.Webhook, ...]:
 def account_of(cluster: Cluster) -> str:
     """The name by which the API server knows us."""
     body = {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind, "metadata": {}}
-    return str(cluster.create(SELF_SUBJECT_REVIEWS, "", body)["status"]["userInfo"]["username"])
+    answer = cluster.create(SELF_SUBJECT_REVIEWS, "", body)
+    try:
+        return str(answer["status"]["userInfo"]["username"])
+    except KeyError as error:
+        raise ClusterError("create SelfSubjectReview: the answer names nobody; is a proxy in the way?") from error
 
 
 def open_for(cluster: Cluster, account: str, to_open: Iterable[webhooks.Webhook]) -> None:

@@ -14,6 +14,7 @@ from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PO
 from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as WEBHOOKS
 from migrator.kube.store import MAX_LIST_STARTS, KubeCluster
 from migrator.kube.transport import Request, Transport
+from migrator.run.webhooks import account_of
 from tests.support.fake_api import POD, Answer, FakeApi, Serve, ok, status, store_on
 from tests.support.memory_objects import CONFIG_MAPS
 from tests.support.tables import table
@@ -220,6 +221,7 @@ def test_what_was_read_of_a_list_is_not_taken_for_all(
     [
         *(b"", b"[]", b'"x"', b"{}", b'{"items":[]}{}', b'{"items":[{}', b'{"items":{}}', b'{"items":[1]}'),
         *(b'{"status":1}', b'{"items":[{}]}', b'{"items":[{"metadata":"x"}]}', b'{"metadata":1,"items":[]}'),
+        b'{"items":[{"metadata":{}}]}',
     ],
 )
 def test_an_answer_that_is_no_list_never_looks_like_an_empty_one(serve: Serve, answer: bytes) -> None:
@@ -228,6 +230,13 @@ def test_an_answer_that_is_no_list_never_looks_like_an_empty_one(serve: Serve, a
     with pytest.raises(ClusterError, match="is a proxy in the way"):
         store_on(api.url).list(PODS, name)
     assert store_on(api.url).list(PODS, name) == ()
+
+
+@pytest.mark.parametrize("answer", [{}, {"status": {}}, {"status": {"userInfo": {}}}])
+def test_an_answer_that_names_no_account_is_a_proxys(serve: Serve, answer: dict[str, Any]) -> None:
+    """An API server knows everybody by a name; who asks for it to complete an error must not end with a bug."""
+    with pytest.raises(ClusterError, match="is a proxy in the way"):
+        account_of(store_on(serve(ok(**answer)).url))
 
 
 def test_a_connection_that_ended_meanwhile_takes_no_write() -> None:
