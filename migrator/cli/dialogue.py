@@ -120,7 +120,7 @@ def ending(cluster: Cluster, result: context.RunResult, options: context.RunOpti
     is_migrated = result.patches or any(one.state is SetState.DONE for one in result.plan.set_plans)
     if old is not None and table.release_in(old.image) is not None and not up and is_migrated:
         state += " Do not start this release again: it recreates every pod that has a new hash."
-    is_installed = operator is not None and bool(operator.deployment) and options.is_upgraded(operator.image)
+    is_installed = operator is not None and (up or bool(operator.deployment)) and options.is_upgraded(operator.image)
     commands = _crd_steps(cluster, target, only_missing=is_installed)
     release, namespace = _helm_release(operator)
     if not is_installed:

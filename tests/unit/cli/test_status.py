@@ -58,6 +58,14 @@ def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, 
     assert text.splitlines()[-1].endswith(last)
 
 
+def test_an_operator_of_the_target_that_runs_without_its_deployment_is_to_be_verified(
+    upgraded: Site, invoke: Invoke
+) -> None:
+    """Its pods have the chart's labels, and what made them has not: nothing is to be installed once more."""
+    upgraded.store.drop(DEPLOYMENTS, "grove-system", "grove-operator")
+    assert invoke("plan").out.endswith(f"next      {VERIFY}\n")
+
+
 def test_an_upgrade_that_has_begun_without_a_migration_is_no_all_clear(site: Site, invoke: Invoke) -> None:
     """The new operator has stored its generation hash and an open update, and will recreate what it has left."""
 
