@@ -101,6 +101,11 @@ def clique_gpus(clique: Mapping[str, Any]) -> int:
     return max(containers, init)
 
 
+def limits_of(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The limits of a container by resource; empty if it has none."""
+    return (container.get("resources") or {}).get("limits") or {}
+
+
 def whole_units(token: object) -> int:
     """The value of a quantity as Go's ``Quantity.Value`` gives it, rounded up.
 
@@ -131,9 +136,8 @@ def _count(tree: objects.Tree, *found: Iterable[tuple[objects.PodClique, objects
 
 
 def _gpus(container: Mapping[str, Any]) -> int:
-    limits = (container.get("resources") or {}).get("limits") or {}
     return sum(
         whole_units(amount)
-        for name, amount in limits.items()
+        for name, amount in limits_of(container).items()
         if name in _GPU_RESOURCES or str(name).startswith(_GPU_PREFIXES)
     )

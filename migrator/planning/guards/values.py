@@ -10,7 +10,7 @@ from migrator.grove import objects, places
 from migrator.hashing import layouts
 from migrator.kinds import pointer
 from migrator.planning.detect import Verdict
-from migrator.planning.disruption import whole_units
+from migrator.planning.disruption import limits_of, whole_units
 from migrator.planning.guards import base
 from migrator.planning.model import Finding
 from migrator.releases import quirks, table
@@ -232,8 +232,7 @@ def _has_gpu(clique: Mapping[str, Any]) -> bool:
     """Whether a container has a limit of them; a request without one is no pod."""
     pod_spec = objects.pod_spec_of(clique)
     containers = chain(pod_spec.get("containers") or (), pod_spec.get("initContainers") or ())
-    limits = ((container.get("resources") or {}).get("limits") or {} for container in containers)
-    return any(whole_units(one.get(_GPU)) for one in limits)
+    return any(whole_units(limits_of(container).get(_GPU)) for container in containers)
 
 
 GUARDS: Final[tuple[base.Guard, ...]] = (FOREIGN, NEVER_RECONCILED, LEFT_ALONE, UNKNOWN_PLACE)
