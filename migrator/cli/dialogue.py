@@ -157,8 +157,10 @@ def _crd_steps(cluster: Cluster, build: table.Named | None, *, only_missing: boo
     ``only_missing``: none if an operator of that build can start without them.
     """
     served = _served(cluster)
-    if build is None or (only_missing and not any(crds.problems_of(build, served))):
+    if build is None:
         return ()
+    if only_missing:
+        return tuple(command for problem in crds.problems_of(build, served) for command in problem.commands)
     return crds.steps(build, served)
 
 

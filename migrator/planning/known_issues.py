@@ -333,10 +333,10 @@ def advise(
     name, ``None`` for a dump.
     """
     live = [plan for plan in plans if not plan.tree.pcs.terminating]
-    every = dict[str, None]()
+    every = set[str]()
     for plan in live:
         sources = _sources(plan, options, running)
-        every |= dict.fromkeys(sources)
+        every.update(sources)
         for issue, conditions in _concerning(sources, table.targets_of(options.target)):
             for item in issue.concerned(plan.tree):
                 yield issue.advice(item.ref, conditions)
