@@ -14,7 +14,6 @@ from typing import Final
 from migrator import errors, kinds
 from migrator.cluster import Cluster
 from migrator.grove.objects import Ref
-from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 from migrator.planning.guards.operators import WEBHOOK
 from migrator.planning.model import pending
 from migrator.planning.patches import RESOURCES, Patch
@@ -75,9 +74,10 @@ def _other_writes(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Ca
     for name in (leases.OWN_LEASE, leases.OPERATOR_LEASE) if home is not None else ():
         right = f"get, create and patch {kinds.LEASES.qualified_name} {home}/{name}"
         yield right, partial(leases.try_to_write, cluster, home or "", name)
+    webhooks = kinds.VALIDATING_WEBHOOK_CONFIGURATIONS
     for name in sorted({one.configuration for one in seen.to_open}):
-        right = f"get and patch {CONFIGURATIONS.qualified_name} {name}"
-        yield right, partial(dry.patch, CONFIGURATIONS, "", name, (kinds.Op("test", "/metadata/name", name),))
+        changes_nothing = (kinds.Op("test", "/metadata/name", name),)
+        yield f"get and patch {webhooks.qualified_name} {name}", partial(dry.patch, webhooks, "", name, changes_nothing)
 
 
 def _replicas_to_set(installed: operator.Operator, seen: Observation) -> int | None:
